@@ -1,0 +1,1 @@
+"""Programs in which a language model calls tools, and a person watches."""
