@@ -14,8 +14,8 @@ import pytest
 
 ROWS = (
     ("errors",),
-    ("flows", "channel", "sinks", "threads", "items", "codec.sse", "codec.jsonl", "codec.partial_json"),
-    ("turns", "tool_events"),
+    ("flows", "edge", "channel", "sinks", "threads", "items", "codec.sse", "codec.jsonl", "codec.partial_json"),
+    ("turns", "tool_events", "metering"),
     ("tool_input", "turn_builder", "schema", "reducers", "history"),
     (
         "tools",

@@ -1,0 +1,138 @@
+"""Every exception that streamkit raises, in one tree.
+
+    StreamkitError
+    ├── DefinitionError        a tool, flow or toolkit is declared wrongly (also a TypeError)
+    ├── FlowError              a flow, its events or its sink are used wrongly (also a RuntimeError)
+    │   ├── FlowNotOpened      iterated or entered before `open()` (also a TypeError)
+    │   ├── NotFinished        `value` before the iteration has ended
+    │   ├── SinkClosed         an event is sent after the work has returned
+    │   └── AlreadyPulling     a second consumer pulls at the same time
+    ├── WorkCancelled          the work was cancelled, its consumer was not
+    ├── ToolError              raised by a tool's author: the model reads its message
+    ├── InvalidCall            a call that does not fit its tool
+    ├── HistoryError           calls and results do not pair up
+    ├── DecodeError            bytes that are not what they should be
+    │   └── DecoderClosed      bytes after the end, or after an error
+    ├── ModelError             a model turn failed
+    │   ├── ConnectionFailed   the provider was not reached, or the connection broke
+    │   ├── ProviderError      the provider says that something failed
+    │   ├── IncompleteStream   the body ended before the turn did
+    │   ├── BadPayload         an event of the stream cannot be read
+    │   └── NotAStream         the answer is something else than a stream of events
+    └── LocalModelError        the local model did not start, or ended
+
+A mistake of the program is raised where it is made, with its fix. What a model should read is no exception but a
+`Failure`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .tool_events import Failure
+    from .turns import Turn
+
+
+class StreamkitError(Exception):
+    """The root of the tree; never raised itself."""
+
+
+class DefinitionError(StreamkitError, TypeError):
+    """A tool, flow or toolkit is declared wrongly; raised at its definition and says the fix."""
+
+
+class FlowError(StreamkitError, RuntimeError):
+    """A flow, its events or its sink are used in an order that gives no sense."""
+
+
+class FlowNotOpened(FlowError, TypeError):
+    """A flow was iterated, or entered, before it was opened."""
+
+
+class NotFinished(FlowError):
+    """`Events.value` was read, but the iteration has not ended with a value; the message says why."""
+
+
+class SinkClosed(FlowError):
+    """An event was sent after the work that owned the sink had returned."""
+
+
+class AlreadyPulling(FlowError):
+    """A second task pulled from the events of one opening while the first was waiting."""
+
+
+class WorkCancelled(StreamkitError):
+    """The work was cancelled while its consumer was not: no value comes, and this is no clean end."""
+
+
+class ToolError(StreamkitError):
+    """Raised by a tool on purpose: its message is what the model reads as the failure of the call."""
+
+
+class InvalidCall(StreamkitError):
+    """A call that does not fit its tool. `failure` is what the model should read."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class HistoryError(StreamkitError, ValueError):
+    """Calls and results of a history do not pair up; a provider would refuse the next request."""
+
+
+class DecodeError(StreamkitError, ValueError):
+    """Bytes or text that are not in the format that the decoder reads."""
+
+
+class DecoderClosed(DecodeError):
+    """A decoder was fed after its end or after an error."""
+
+
+class ModelError(StreamkitError):
+    """A model turn failed.
+
+    turn: what had come until then, closed and usable, or None where nothing began.
+    status: of the HTTP answer. request_id: what to tell the provider's support. retry_after: seconds, where the
+    provider named them.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        turn: Turn | None = None,
+        status: int | None = None,
+        request_id: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.turn = turn
+        self.status = status
+        self.request_id = request_id
+        self.retry_after = retry_after
+
+
+class ConnectionFailed(ModelError):
+    """The provider was not reached in time, or the connection broke before the turn was whole."""
+
+
+class ProviderError(ModelError):
+    """The provider says, in a status, a body or an event of the stream, that something failed."""
+
+
+class IncompleteStream(ModelError):
+    """The body ended before the end of the turn was declared in any way."""
+
+
+class BadPayload(ModelError):
+    """An event of the stream cannot be read."""
+
+
+class NotAStream(ModelError):
+    """The answer is something else than a stream of events: an HTML page, a bare JSON body."""
+
+
+class LocalModelError(StreamkitError):
+    """The local model is not installed, did not start in time, or ended by itself."""

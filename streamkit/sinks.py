@@ -1,0 +1,228 @@
+"""`Sink`: where work puts its events. One class for its author, and behind it every way an event can go.
+
+At the edge an event goes into the channel. Under `await flow` it goes nowhere. `map`, `filter` and `tap` stand before
+another sink and are plain functions called inside `send`, so a level of nesting costs a call, never a queue or a task.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+import anyio
+import anyio.from_thread
+import anyio.lowlevel
+
+from .channel import CLOSED, Channel, count_dropped, refuse
+from .errors import FlowError
+
+F = TypeVar("F")
+R = TypeVar("R")
+E_co = TypeVar("E_co", covariant=True)
+R_co = TypeVar("R_co", covariant=True)
+E_contra = TypeVar("E_contra", contravariant=True)
+
+logger = logging.getLogger("streamkit")
+
+
+class Work(Protocol[E_co, R_co]):
+    """A `Flow`, as far as sinks and the edge have to know it."""
+
+    @property
+    def _run(self) -> Callable[[Sink[E_co]], Awaitable[R_co]]: ...
+
+    @property
+    def _name(self) -> str: ...
+
+
+class Sink(Generic[E_contra]):
+    """Where work puts its events: to a `Flow` what `yield` is to a generator."""
+
+    __slots__ = ()
+
+    async def send(self, event: E_contra) -> None:
+        """Hand over one event; waits while the consumer is too far behind.
+
+        Drops the event once the consumer has left. Raises SinkClosed once the work has returned, and whatever a `map`
+        or `filter` on the way raises. Every so many events it is a checkpoint, so cancellation may be raised here.
+        """
+        raise NotImplementedError
+
+    def send_from_thread(self, event: E_contra) -> None:
+        """`send` from a thread that is not the event loop's; blocks this thread until the event is taken over.
+
+        A crossing costs about a hundred times what `send` does: gather small events before.
+        """
+        token = self._token
+        try:
+            here = anyio.lowlevel.current_token()
+        except RuntimeError:
+            here = None
+        if here is not None and here.native_token is token.native_token:
+            raise FlowError("send_from_thread would block the event loop: await out.send(event) here")
+        anyio.from_thread.run(self.send, event, token=token)
+
+    async def forward(self, flow: Work[E_contra, R]) -> R:
+        """Run a flow as part of this work:
+
+        its events become ours, its value is returned. What `yield from` is to a generator.
+        """
+        run = getattr(flow, "_run", None)
+        if run is None:
+            raise TypeError(f"forward takes a Flow, not {type(flow).__name__}")
+        value: R = await run(self)
+        return value
+
+    def branch(self) -> Sink[E_contra]:
+        """A sink of its own for one of several tasks that send at once: `with out.branch() as mine`.
+
+        Tasks may share one sink, but then they share one quota and wake each other. Leaving the block closes the
+        branch.
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """No more events come: who sends one gets SinkClosed. Called by whoever made the sink, never by the work."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Sink[E_contra]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def _token(self) -> anyio.lowlevel.EventLoopToken:
+        """Of the event loop that takes the events, for threads that it does not know."""
+        raise NotImplementedError
+
+
+class EdgeSink(Sink[E_contra]):
+    """A producer of a channel: the sink of the work itself, or a branch of it.
+
+    A branch charges its parent at its end, and a branch of an exhausted parent may send one event: a task that makes
+    one sink after another must not escape its quota.
+    """
+
+    __slots__ = ("_channel", "_epoch", "_may_send", "_parent", "_sent", "_token_at_start")
+
+    def __init__(self, channel: Channel[Any], parent: EdgeSink[Any] | None = None) -> None:
+        self._channel = channel
+        self._parent = parent
+        self._epoch = channel.epoch
+        self._sent = 0
+        self._may_send = channel.quota
+        if parent is None:
+            self._token_at_start = anyio.lowlevel.current_token()
+        elif parent._epoch == self._epoch and parent._sent >= parent._may_send:
+            self._may_send = 1
+
+    async def send(self, event: E_contra) -> None:
+        channel = self._channel
+        channel.append(event)
+        if channel.wake is not None:
+            channel.wake()
+            channel.wake = None
+        if self._epoch != channel.epoch:
+            self._begin_epoch()
+        self._sent += 1
+        if self._sent >= self._may_send:  # not ==: tasks that share this sink pass it before they wait
+            await channel.wait_for_epoch()
+
+    def _begin_epoch(self) -> None:
+        self._epoch = self._channel.epoch
+        self._sent = 0
+        self._may_send = self._channel.quota
+
+    def branch(self) -> EdgeSink[E_contra]:
+        return EdgeSink(self._channel, self)
+
+    def close(self) -> None:
+        parent = self._parent
+        if parent is not None and self._epoch == self._channel.epoch:
+            if parent._epoch != self._epoch:
+                parent._begin_epoch()
+            parent._sent += self._sent
+        self._channel = CLOSED
+
+    @property
+    def _token(self) -> anyio.lowlevel.EventLoopToken:
+        return self._token_at_start if self._parent is None else self._parent._token
+
+
+class DroppingSink(Sink[E_contra]):
+    """The sink under `await flow`: events go nowhere, but they count."""
+
+    __slots__ = ("_closed", "_token_at_start")
+
+    def __init__(self) -> None:
+        self._closed = False
+        self._token_at_start = anyio.lowlevel.current_token()
+
+    async def send(self, event: E_contra) -> None:
+        if self._closed:
+            refuse(event)
+        await count_dropped()
+
+    def branch(self) -> DroppingSink[E_contra]:
+        return DroppingSink()
+
+    def close(self) -> None:
+        self._closed = True
+
+    @property
+    def _token(self) -> anyio.lowlevel.EventLoopToken:
+        return self._token_at_start
+
+
+class _SinkBefore(Sink[E_contra], Generic[E_contra, F]):
+    """A sink that does something with each event before another one gets it."""
+
+    __slots__ = ("_f", "_to")
+
+    def __init__(self, to: Sink[Any], f: Callable[[E_contra], F]) -> None:
+        self._to = to
+        self._f = f
+
+    def branch(self) -> Sink[E_contra]:
+        return type(self)(self._to.branch(), self._f)
+
+    def close(self) -> None:
+        self._to.close()
+
+    @property
+    def _token(self) -> anyio.lowlevel.EventLoopToken:
+        return self._to._token
+
+
+class MappedSink(_SinkBefore[E_contra, F]):
+    __slots__ = ()
+
+    async def send(self, event: E_contra) -> None:
+        await self._to.send(self._f(event))
+
+
+class FilteredSink(_SinkBefore[E_contra, F]):
+    __slots__ = ()
+
+    async def send(self, event: E_contra) -> None:
+        if self._f(event):
+            await self._to.send(event)
+        else:
+            await count_dropped()
+
+
+class TappedSink(_SinkBefore[E_contra, F]):
+    __slots__ = ()
+
+    async def send(self, event: E_contra) -> None:
+        try:
+            self._f(event)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except (
+            BaseException
+        ):  # a plain function cannot be cancelled: a CancelledError out of it is an error like others
+            logger.exception("the function of a tap raised")
+        await self._to.send(event)
