@@ -63,7 +63,7 @@ $(shell test -x $(BIN)/python || rm -f .venv/*.stamp)
 	@command -v $(PYTHON) >/dev/null || { \
 		echo "streamkit: there is no $(PYTHON) here; install Python 3.11 or newer, or say PYTHON=/path/to/python" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-		echo "streamkit: $$($(PYTHON) --version) is too old; install Python 3.11 or newer, or say PYTHON=/path/to/python" >&2; exit 1; }
+		echo "streamkit: $$($(PYTHON) --version 2>&1) is too old; install Python 3.11 or newer, or say PYTHON=/path/to/python" >&2; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
 		echo "streamkit: $(PYTHON) has no venv module; install it (on Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	@$(PYTHON) -m venv .venv
