@@ -1,6 +1,7 @@
 """Whose bill a model turn is on: the turns that run inside a tool call are charged to that call.
 
-A context variable, since the model deep inside a tool knows nothing of the call around it, and may be awaited instead of forwarded.
+A context variable, since the model deep inside a tool knows nothing of the call around it, and may be awaited instead
+of forwarded.
 """
 
 from __future__ import annotations
