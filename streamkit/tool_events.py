@@ -108,10 +108,7 @@ RunEvent = TurnEvent | ToolEvent | ToolInputField
 
 
 def walk(event: RunEvent) -> tuple[tuple[str, ...], RunEvent]:
-    """Where an event happened, and the event itself:
-
-    the ids of the calls around it, outermost first, and the innermost event.
-    """
+    """The ids of the calls around an event, outermost first, and the innermost event itself."""
     path: list[str] = []
     while type(event) is Intermediate and event.event is not None:
         path.append(event.call_id)

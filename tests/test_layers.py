@@ -14,11 +14,23 @@ import pytest
 
 ROWS = (
     ("errors",),
-    ("flows", "edge", "channel", "sinks", "threads", "items", "codec.sse", "codec.jsonl", "codec.partial_json"),
+    (
+        "flows",
+        "edge",
+        "channel",
+        "sinks",
+        "groups",
+        "threads",
+        "items",
+        "codec.sse",
+        "codec.jsonl",
+        "codec.partial_json",
+    ),
     ("turns", "tool_events", "metering"),
-    ("tool_input", "turn_builder", "schema", "reducers", "history"),
+    ("tool_input", "turn_builder", "schema", "reducers", "history", "ledger"),
     (
         "tools",
+        "listening",
         "providers.model",
         "providers.http",
         "providers.openai_chat",
@@ -28,7 +40,7 @@ ROWS = (
         "providers.ollama",
     ),
     ("toolkit", "answers", "journal.entry"),
-    ("approval",),
+    ("approval", "calls"),
     ("execute",),
     ("loops",),
     ("journal.*", "wire.*", "web.*", "mcp.*", "local.*", "terminal", "testing.*"),  # x.*: whatever else is in folder x

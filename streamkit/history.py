@@ -1,0 +1,220 @@
+"""Histories in which calls and results pair up, whatever happened: appending turns, transcripts, and the ready-made
+state of a loop.
+
+A provider refuses a request with a call that has no result, or a result that has no call. So a turn goes into a history
+together with its results or not at all, and everything here gives a history that the next request may use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+
+from .errors import HistoryError
+from .items import History, Item, Message, Reasoning, StopReason, ToolCall, ToolOutput, TurnItem, Usage
+from .tool_events import Failure, Output, Pending, RunEvent, ToolResult, Value
+from .turns import TextDelta, Turn, TurnEnded, TurnRestarted, TurnStarted
+
+Ended = Literal[
+    "answer", "pending", "turn_limit", "length", "content_filter", "refusal", "unknown", "repair_limit", "budget"
+]
+
+_TRUNCATED = "This call did not run: it was cut off, or its turn was, before it was whole."
+_ENDED: dict[StopReason, Ended] = {
+    "stop": "answer",
+    "length": "length",
+    "content_filter": "content_filter",
+    "refusal": "refusal",
+}
+
+
+def append_turn(history: History, turn: Turn, results: Sequence[ToolResult] = ()) -> History:
+    """The history after a turn and the results of its calls.
+
+    results: one for each of `turn.calls`, in any order; they are put in the order of the calls. Calls that went
+    nowhere, or cannot run, are written with `{}` for arguments, and the former answered with a failure; of a cancelled
+    turn only text and reasoning stay. Raises HistoryError where a call has no result or a pending one, a result no
+    call, or two calls one id.
+    """
+    if turn.stop_reason == "cancelled":
+        return history + tuple(item for item in turn.items if _is_finished(item))
+    by_id = {result.call_id: result for result in results}
+    calls = {item.call_id: item for item in turn.items if type(item) is ToolCall}
+    if len(calls) < len(turn.calls) + len(turn.dropped):
+        raise HistoryError(f"turn {turn.turn_id} has two calls with one id")
+    if len(by_id) < len(results):
+        raise HistoryError(f"two results for one call of turn {turn.turn_id}")
+    if strange := by_id.keys() - {call.call_id for call in turn.calls}:
+        raise HistoryError(f"results without a call in turn {turn.turn_id}: {', '.join(sorted(strange))}")
+    items = tuple(_as_sendable(item) if type(item) is ToolCall else item for item in turn.items)
+    return history + items + tuple(_output(call, by_id.get(call.call_id)) for call in calls.values())
+
+
+def _is_finished(item: TurnItem) -> bool:
+    return bool(item.text.strip()) if isinstance(item, Message | Reasoning) else type(item) is not ToolCall
+
+
+def _as_sendable(call: ToolCall) -> ToolCall:
+    if call.problem is None and call.abandoned is None:
+        return call
+    return msgspec.structs.replace(call, name=call.name or "unnamed", arguments="{}")
+
+
+def _output(call: ToolCall, result: ToolResult | None) -> ToolOutput:
+    name = call.name or "unnamed"
+    match result:
+        case Value(text=text):
+            return ToolOutput(call.call_id, name, text)
+        case Failure(message=message):
+            return ToolOutput(call.call_id, name, message, failed=True)
+        case None if call.abandoned is not None:
+            return ToolOutput(call.call_id, name, _TRUNCATED, failed=True)
+        case None:
+            raise HistoryError(f"call {call.call_id} of {name} has no result")
+        case Pending():
+            raise HistoryError(f"call {call.call_id} of {name} is pending: nobody has decided it yet")
+
+
+def unanswered(history: History) -> tuple[ToolCall, ...]:
+    """The calls without a result, in the order in which they began."""
+    return tuple(call for group in _groups(history) for call in _open_calls(group))
+
+
+def cancel_pending(history: History, reason: str) -> History:
+    """The same history, in which each call without a result is answered with a failure that gives the reason."""
+    whole: list[Item] = []
+    for group in _groups(history):
+        outputs = {item.call_id: item for item in group if type(item) is ToolOutput}
+        whole.extend(item for item in group if type(item) is not ToolOutput)
+        for call in (item for item in group if type(item) is ToolCall):
+            whole.append(outputs.get(call.call_id) or ToolOutput(call.call_id, call.name, reason, failed=True))
+    return tuple(whole)
+
+
+def recent(history: History, count: int) -> History:
+    """The last items, at most count of them, never a call without its result or a result without its call.
+
+    A turn that does not fit is left out whole; the last one is kept even where it is longer than count.
+    """
+    starts = []
+    position = 0
+    for group in _groups(history):
+        starts.append(position)
+        position += len(group)
+    fitting = [start for start in starts if len(history) - start <= count]
+    return history[fitting[0] :] if fitting else history[starts[-1] :] if starts and count > 0 else ()
+
+
+def _groups(history: History) -> Iterator[Sequence[Item]]:
+    """A message of the person, or what the model said up to and with the results of its calls."""
+    group: list[Item] = []
+    for item in history:
+        from_user = type(item) is Message and item.role == "user"
+        if group and (from_user or _ends_before(group[-1], item)):
+            yield group
+            group = []
+        group.append(item)
+    if group:
+        yield group
+
+
+def _ends_before(last: Item, item: Item) -> bool:
+    if type(last) is Message and last.role == "user":
+        return True
+    return type(last) is ToolOutput and type(item) is not ToolOutput
+
+
+def _open_calls(group: Sequence[Item]) -> list[ToolCall]:
+    answered = {item.call_id for item in group if type(item) is ToolOutput}
+    return [item for item in group if type(item) is ToolCall and item.call_id not in answered]
+
+
+class Transcript:
+    """The reducer from the events of a run to its history: `flow.tap(transcript.feed)`.
+
+    `history(reason)` is legal at every moment, so an exception or a cancellation loses no work: it has the whole turns
+    with their results, the text of the turn under way but no half call, and a failure with the reason for each call
+    without a result.
+    """
+
+    def __init__(self, history: History = ()) -> None:
+        self._settled = history
+        self._turn: Turn | None = None  # ended, its calls not all answered
+        self._results: dict[str, ToolResult] = {}
+        self._text: list[str] = []  # of the turn under way
+
+    def feed(self, event: RunEvent) -> None:
+        """Take note of an event. Those of inner runs, and those that leave nothing in a history, change nothing."""
+        match event:
+            case TurnStarted():
+                self._settled = self._with_turn("This call did not run: the model was asked again without its result.")
+                self._turn, self._results, self._text = None, {}, []
+            case TextDelta(text=text):
+                self._text.append(text)
+            case TurnRestarted():
+                self._text = []
+            case TurnEnded(turn=turn):
+                self._turn, self._text = turn, []
+                self._settle()
+            case Output(result=result) if not isinstance(result, Pending):
+                self._results[result.call_id] = result
+                self._settle()
+
+    def history(self, reason: str = "This call was cancelled.") -> History:
+        """The history as it may be sent to a model now.
+
+        reason: what it reads as the result of the calls that have none.
+        """
+        text = "".join(self._text)
+        return self._with_turn(reason) + ((Message("assistant", text),) if text.strip() else ())
+
+    def _settle(self) -> None:
+        if self._turn is not None and all(call.call_id in self._results for call in self._turn.calls):
+            self._settled = self._with_turn("")
+            self._turn, self._results = None, {}
+
+    def _with_turn(self, reason: str) -> History:
+        if self._turn is None:
+            return self._settled
+        results = [
+            self._results.get(call.call_id) or Failure(call.call_id, call.name, "cancelled", reason)
+            for call in self._turn.calls
+        ]
+        return append_turn(self._settled, self._turn, results)
+
+
+class Conversation(msgspec.Struct, frozen=True):
+    """The ready-made state of a loop; it round-trips through JSON.
+
+    turn, results: a turn that is not settled, since a call of it is pending. turns: how many the model was asked.
+    usage: of all turns, those of inner runs included. ended: why the loop is over, None while it is not.
+    """
+
+    history: History = ()
+    turn: Turn | None = None
+    results: tuple[ToolResult, ...] = ()
+    turns: int = 0
+    usage: Usage = Usage()
+    ended: Ended | None = None
+
+    def add(self, turn: Turn, results: Sequence[ToolResult] = ()) -> Conversation:
+        """The state after a turn and the results of its calls; with a Pending among them the turn stays unsettled.
+
+        Raises HistoryError as append_turn does.
+        """
+        if self.turn is not None:
+            raise HistoryError(f"turn {self.turn.turn_id} is not settled: it has pending calls")
+        usage = sum((result.usage for result in results if not isinstance(result, Pending)), self.usage + turn.usage)
+        turns = self.turns + 1
+        if any(isinstance(result, Pending) for result in results):
+            return Conversation(self.history, turn, tuple(results), turns, usage, "pending")
+        ended = None if turn.wants_more else _ENDED.get(turn.stop_reason, "unknown")
+        return Conversation(append_turn(self.history, turn, results), None, (), turns, usage, ended)
+
+    def say(self, *items: Item) -> Conversation:
+        """The state in which these items, mostly a message of the person, follow; the loop may go on."""
+        if self.turn is not None:
+            raise HistoryError(f"turn {self.turn.turn_id} is not settled: it has pending calls")
+        return msgspec.structs.replace(self, history=self.history + items, ended=None)
