@@ -1,0 +1,155 @@
+"""Plain functions beside the event loop, on threads of our own that nobody has to wait for.
+
+A function in a thread cannot be stopped. When its call is cancelled we leave the thread behind, and neither the run nor
+the process waits for it: the threads are daemons, one a call. (anyio's worker threads keep an asyncio process alive,
+and on trio a worker that is left behind keeps its place in the limiter.) Each runs in a copy of the caller's context
+variables.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, Generic, TypeVar
+
+import anyio
+import anyio.from_thread
+import anyio.lowlevel
+
+E = TypeVar("E")
+R = TypeVar("R")
+
+AHEAD = 64
+"""How many events a plain generator may be ahead of what was taken from it:
+
+a crossing costs a hundred times an event.
+"""
+
+logger = logging.getLogger("streamkit")
+
+
+async def run_in_thread(function: Callable[[], R], *, name: str) -> R:
+    """What the function returns, or raises. Cancellation leaves its thread behind; what it gives later is dropped."""
+    outcome: list[R] = []
+    raised: list[BaseException] = []
+    done = anyio.Event()
+
+    def work(tell: Callable[[Callable[[], object]], None]) -> None:
+        try:
+            outcome.append(function())
+        except BaseException as error:  # also SystemExit: in a thread it would end nothing, and nobody would hear it
+            raised.append(error)
+        tell(done.set)
+
+    _start_thread(work, name)
+    await done.wait()
+    if raised:
+        try:
+            raise raised.pop()
+        finally:
+            del raised  # else the error, its traceback and this frame hold each other
+    return outcome[0]
+
+
+async def iterate_in_thread(generator: Generator[E, Any, R], take: Callable[[E], Awaitable[None]], *, name: str) -> R:
+    """Give each event of a plain generator to `take`, as it comes; then what the generator returned.
+
+    The generator runs, and is closed, in one thread, at most AHEAD events ahead. When `take` raises or we are cancelled
+    it is closed as soon as it yields again.
+    """
+    crossing = _Crossing[E, R](generator)
+    _start_thread(crossing.produce, name)
+    try:
+        while True:
+            await crossing.ready.wait()
+            events, ended = crossing.take_all()
+            for event in events:
+                await take(event)
+            if ended:
+                return crossing.result()
+    finally:
+        crossing.abandon()
+
+
+class _Crossing(Generic[E, R]):
+    """What the two sides of a running plain generator share, under one lock."""
+
+    def __init__(self, generator: Generator[E, Any, R]) -> None:
+        self._generator = generator
+        self._lock = threading.Condition()
+        self._events: list[E] = []
+        self._returned: list[R] = []
+        self._raised: list[BaseException] = []
+        self._ended = False
+        self._abandoned = False
+        self._told = False  # the loop's side knows that there is something
+        self.ready = anyio.Event()
+
+    # in the thread
+
+    def produce(self, tell: Callable[[Callable[[], object]], None]) -> None:
+        try:
+            self._returned.append(self._pull_all(tell))
+        except BaseException as error:
+            self._raised.append(error)
+        with self._lock:
+            self._ended = True
+            abandoned, ready = self._abandoned, self.ready
+        if not abandoned:
+            tell(ready.set)
+
+    def _pull_all(self, tell: Callable[[Callable[[], object]], None]) -> R:
+        try:
+            while True:
+                event = next(self._generator)
+                with self._lock:
+                    self._lock.wait_for(lambda: len(self._events) < AHEAD or self._abandoned)
+                    if self._abandoned:
+                        raise GeneratorExit
+                    self._events.append(event)
+                    told, self._told, ready = self._told, True, self.ready
+                if not told:
+                    tell(ready.set)
+        except StopIteration as end:
+            result: R = end.value
+            return result
+        finally:
+            self._generator.close()
+
+    # in the event loop
+
+    def take_all(self) -> tuple[list[E], bool]:
+        """The events since the last time, and whether no more will come."""
+        with self._lock:
+            events, self._events = self._events, []
+            self._told = False
+            self.ready = anyio.Event()
+            self._lock.notify()
+            return events, self._ended
+
+    def result(self) -> R:
+        if self._raised:
+            raise self._raised.pop()
+        return self._returned[0]
+
+    def abandon(self) -> None:
+        with self._lock:
+            self._abandoned = True
+            self._events = []
+            self._lock.notify()
+
+
+def _start_thread(work: Callable[[Callable[[Callable[[], object]], None]], None], name: str) -> None:
+    """Run `work(tell)` in a thread; `tell(f)` runs f in the event loop that we are in now, if that is still there."""
+    token = anyio.lowlevel.current_token()
+
+    def tell(f: Callable[[], object]) -> None:
+        try:
+            anyio.from_thread.run_sync(f, token=token)
+        except RuntimeError:
+            logger.debug("a thread of %s ended after its event loop", name)
+
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(work, tell), name=name, daemon=True).start()
