@@ -149,7 +149,8 @@ def test_a_transcript_is_legal_at_every_moment() -> None:
     ended = turn(assistant("I look"), ONE, TWO)
     events = [
         TurnStarted("t1", "m"), TextDelta("I "), TextDelta("look"), ToolInputStart("c1", "read"), TurnEnded(ended),
-        ToolStarted("x", "c1", "read", {}), Output("c2", "read", value(TWO, "2")), Output("c1", "read", value(ONE, "1")),
+        ToolStarted("x", "c1", "read", {}),
+        Output("c2", "read", value(TWO, "2")), Output("c1", "read", value(ONE, "1")),
         TurnStarted("t2", "m"), TextDelta("Fine"), TurnEnded(Turn("t2", "m", (assistant("Fine"),))),
     ]  # fmt: skip
     transcript = Transcript((user("go"),))
@@ -160,7 +161,8 @@ def test_a_transcript_is_legal_at_every_moment() -> None:
         check_pairs(histories[-1])
     assert histories[2] == (user("go"), assistant("I look")), "text, but no half call"
     assert histories[6][-2:] == (ToolOutput("c1", "read", "stopped", failed=True), ToolOutput("c2", "read", "2"))
-    assert histories[-1] == append_turn((user("go"),), ended, [value(ONE, "1"), value(TWO, "2")]) + (assistant("Fine"),)
+    results = [value(ONE, "1"), value(TWO, "2")]
+    assert histories[-1] == (*append_turn((user("go"),), ended, results), assistant("Fine"))
 
 
 def test_a_transcript_forgets_what_a_restart_took_back_and_blank_text() -> None:

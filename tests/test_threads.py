@@ -3,11 +3,11 @@
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextvars import ContextVar
-from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from streamkit.threads import AHEAD, iterate_in_thread, run_in_thread
@@ -18,12 +18,6 @@ user: ContextVar[str] = ContextVar("user", default="nobody")
 
 def wait(event: threading.Event) -> None:
     assert event.wait(GUARD_SECONDS), "the other side never came"
-
-
-async def wait_until(holds: Callable[[], bool]) -> None:
-    with anyio.fail_after(GUARD_SECONDS):
-        while not holds():
-            await anyio.sleep(0.001)
 
 
 async def test_the_value_comes_back_and_context_variables_go_along() -> None:
@@ -47,7 +41,7 @@ async def test_the_loop_goes_on_while_a_function_blocks() -> None:
     released = threading.Event()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(lambda: run_in_thread(lambda: wait(released), name="t"))
-        await anyio.sleep(0)
+        await anyio.lowlevel.checkpoint()
         released.set()
 
 
@@ -148,21 +142,23 @@ async def test_an_error_of_the_generator_comes_after_its_events() -> None:
 
 @pytest.mark.parametrize("way", ["the taker raises", "cancelled"])
 async def test_a_generator_nobody_wants_is_closed_in_its_own_thread(way: str) -> None:
-    threads: dict[str, Any] = {}
+    ran, closed = [0], [0]
+    done = threading.Event()
 
     def endless() -> Generator[int, None, None]:
-        threads["ran"] = threading.get_ident()
+        ran[0] = threading.get_ident()
         try:
             while True:
                 yield 1
         finally:
-            threads["closed"] = threading.get_ident()
+            closed[0] = threading.get_ident()
+            done.set()
 
     async def take(event: int) -> None:
         if way == "the taker raises":
             raise LookupError
         scope.cancel()
-        await anyio.sleep(0)
+        await anyio.lowlevel.checkpoint()
 
     with anyio.CancelScope() as scope:
         if way == "the taker raises":
@@ -170,5 +166,5 @@ async def test_a_generator_nobody_wants_is_closed_in_its_own_thread(way: str) ->
                 await iterate_in_thread(endless(), take, name="t")
         else:
             await iterate_in_thread(endless(), take, name="t")
-    await wait_until(lambda: "closed" in threads)
-    assert threads["closed"] == threads["ran"]
+    wait(done)
+    assert closed == ran
