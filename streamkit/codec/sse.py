@@ -1,0 +1,170 @@
+"""Server-sent events: bytes to events.
+
+Knows nothing of HTTP or providers. An event that the end of the body cuts off is not an event.
+Source: WHATWG HTML, "Server-sent events". Two things differ, since providers differ: bytes that are not UTF-8 are an
+error, and lines that are no field of the format are kept (a server that fails may write `error: {…}`, or bare JSON).
+`id` and `retry` serve to reconnect, which nobody does who waits for a model; they are skipped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import msgspec
+
+from ..errors import DecodeError, DecoderClosed
+
+LIMIT_BYTES = 64 * 1024 * 1024
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LF = ord("\n")
+
+
+class Sse(msgspec.Struct, frozen=True, gc=False):
+    """One event.
+
+    data: its data lines, joined with LF. event: its name, empty where the server gave none. others: the lines that are
+    no field of the format, as they came; an event may consist of them alone, then without data.
+    """
+
+    data: str
+    event: str = ""
+    others: tuple[str, ...] = ()
+
+
+class SseDecoder:
+    """Bytes to server-sent events, however the bytes were cut.
+
+    feed(data) -> the events that are now whole; data may be empty or end anywhere, inside a character too. end() ->
+    nothing: an event that the end of the body cuts off is not an event. Both raise DecodeError: bytes that are not
+    UTF-8, or an event of more than limit_bytes (default 64 MiB). The events before the broken one are given first, and
+    the next call raises. After an error, or after end(), feed raises DecoderClosed.
+
+    unfinished: after end(), the event that the end cut off, if there is one to be read. Some servers leave out the last
+    blank line; who can tell a whole event from half a one by its data may use it.
+    """
+
+    def __init__(self, *, limit_bytes: int = LIMIT_BYTES) -> None:
+        self.unfinished: Sse | None = None
+        self._limit_bytes = limit_bytes
+        self._head: bytes | None = b""  # the first bytes, until they are known to be a byte order mark or not
+        self._after_cr = False
+        self._pieces: list[bytes] = []  # of the event that is not whole yet; line ends are LF here
+        self._size = 0
+        self._failure: DecodeError | None = None
+        self._closed = False
+
+    def feed(self, data: bytes) -> list[Sse]:
+        self._refuse_after_failure()
+        if self._head is not None:
+            data = self._without_mark(data)
+        if self._after_cr or b"\r" in data:
+            data = self._with_plain_line_ends(data)
+        # Only the end of the last whole event is looked for, and never in what was seen before: the work grows with the
+        # bytes, however small the pieces.
+        end = data.rfind(b"\n\n") + 2
+        if end == 1:
+            spans_pieces = data[:1] == b"\n" and bool(self._pieces) and self._pieces[-1][-1:] == b"\n"
+            end = int(spans_pieces)
+        events: list[Sse] = []
+        if end:
+            self._pieces.append(data[:end])
+            whole = b"".join(self._pieces)
+            self._pieces, self._size = [], 0
+            self._read(whole, events)
+        self._keep(data[end:])
+        if not events:
+            self._raise_failure()
+        return events
+
+    def end(self) -> list[Sse]:
+        self._refuse_after_failure()
+        self._closed = True
+        with contextlib.suppress(UnicodeDecodeError):  # cut inside a character
+            self.unfinished = _event(b"".join(self._pieces).strip(b"\n"))
+        return []
+
+    def _refuse_after_failure(self) -> None:
+        if self._closed:
+            raise DecoderClosed("this decoder has ended or failed: a new body needs a new one")
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            self._closed = True
+            raise self._failure
+
+    def _without_mark(self, data: bytes) -> bytes:
+        data = (self._head or b"") + data
+        if len(data) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(data):
+            self._head = data
+            return b""
+        self._head = None
+        return data.removeprefix(_BYTE_ORDER_MARK)
+
+    def _with_plain_line_ends(self, data: bytes) -> bytes:
+        """CRLF and CR as LF. A CR at the end of a piece counts at once; an LF that comes next belongs to it."""
+        if self._after_cr and data:
+            self._after_cr = False
+            data = data.removeprefix(b"\n")
+        if data.endswith(b"\r"):
+            self._after_cr = True
+        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def _keep(self, data: bytes) -> None:
+        """Keep the beginning of an event until its end comes."""
+        if not self._pieces:
+            data = data.lstrip(b"\n")
+        if not data or self._failure is not None:
+            return
+        self._pieces.append(data)
+        self._size += len(data)
+        if self._size - data.endswith(b"\n") > self._limit_bytes:  # that LF may be of the blank line
+            self._failure = self._too_long()
+
+    def _read(self, whole: bytes, events: list[Sse]) -> None:
+        """Add the events of whole blocks to events, up to the first that is broken."""
+        try:
+            if len(whole) > self._limit_bytes:
+                self._read_blocks(whole, events)
+                return
+            # Most events are one data line. Splitting at what stands before the next of them is the fastest way there
+            # is: a long separator is found sooner than a short one, and the name of the field is gone with it.
+            start, *lines = (b"\n\n" + whole.rstrip(b"\n")).split(b"\n\ndata: ")
+            self._read_blocks(start, events)
+            for line in lines:
+                if _LF not in line:
+                    events.append(Sse(line.decode()))
+                else:
+                    self._read_blocks(b"data: " + line, events)
+        except UnicodeDecodeError as error:
+            self._failure = DecodeError(f"the stream is not UTF-8: {error.reason}")
+
+    def _read_blocks(self, blocks: bytes, events: list[Sse]) -> None:
+        """The general form: several lines, comments, other fields."""
+        for block in blocks.split(b"\n\n"):
+            lines = block.strip(b"\n")
+            if len(lines) > self._limit_bytes:
+                self._failure = self._too_long()
+                return
+            event = _event(lines)
+            if event is not None:
+                events.append(event)
+
+    def _too_long(self) -> DecodeError:
+        return DecodeError(f"an event of the stream is longer than {self._limit_bytes} bytes")
+
+
+def _event(block: bytes) -> Sse | None:
+    data: list[str] = []
+    others: list[str] = []
+    name = ""
+    for line in block.split(b"\n"):
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            data.append(value.removeprefix(b" ").decode())
+        elif field == b"event":
+            name = value.removeprefix(b" ").decode()
+        elif field and field not in (b"id", b"retry"):
+            others.append(line.decode())
+    return Sse("\n".join(data), name, tuple(others)) if data or others else None
