@@ -9,6 +9,8 @@
     │   └── AlreadyPulling     a second consumer pulls at the same time
     ├── WorkCancelled          the work was cancelled, its consumer was not
     ├── ToolError              raised by a tool's author: the model reads its message
+    ├── ReducerError           a reducer has no value to give
+    ├── InvalidInput           arguments that do not fit their tool
     ├── InvalidCall            a call that does not fit its tool
     ├── HistoryError           calls and results do not pair up
     ├── DecodeError            bytes that are not what they should be
@@ -68,6 +70,14 @@ class WorkCancelled(StreamkitError):
 
 class ToolError(StreamkitError):
     """Raised by a tool on purpose: its message is what the model reads as the failure of the call."""
+
+
+class ReducerError(StreamkitError):
+    """The events that a reducer waits for did not come, so it has no value to give."""
+
+
+class InvalidInput(StreamkitError, ValueError):
+    """The text of a call's arguments does not fit its tool; the message is what the model should read."""
 
 
 class InvalidCall(StreamkitError):
