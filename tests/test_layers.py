@@ -100,9 +100,14 @@ def imports_for_types_only(sources: Sources) -> Iterator[str]:
 
 
 def code_in_folder_marks(sources: Sources) -> Iterator[str]:
+    """The `__init__` of a folder is empty, or names what users take from it: a docstring, and imports from the folder."""
     for module, source in sources.items():
-        if is_folder_mark(module) and source.strip():
-            yield f"{module} is not empty"
+        for node in ast.parse(source).body if is_folder_mark(module) else ():
+            docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            names = isinstance(node, ast.ImportFrom) and node.level == 1
+            listed = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+            if not (docstring or names or listed):
+                yield f"{module} holds code: {ast.unparse(node)}"
 
 
 def modules_hidden_by_names(sources: Sources) -> Iterator[str]:
@@ -149,7 +154,8 @@ def test_the_package_keeps_its_layers(rule: Callable[[Sources], Iterator[str]]) 
         (sides_that_meet, {"execute": "from .answers import answer", "answers": "from .providers.model import Model"}),
         (imports_for_types_only, {"tools": "if TYPE_CHECKING:\n    from .toolkit import Toolkit"}),
         (imports_for_types_only, {"tools": "if typing.TYPE_CHECKING:\n    import rich"}),
-        (code_in_folder_marks, {"wire.__init__": "from .native import NativeEncoder"}),
+        (code_in_folder_marks, {"wire.__init__": "LIMIT = 3"}),
+        (code_in_folder_marks, {"wire.__init__": "from ..flows import Flow"}),
         (modules_hidden_by_names, {"__init__": "from .approval import ApprovalDesk as approval"}),
     ],
 )
