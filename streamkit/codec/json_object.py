@@ -1,0 +1,116 @@
+"""Whether text is one JSON object: told cheaply while the text grows, and exactly when it has ended.
+
+Models and servers wrap the arguments of a call in odd ways. What counts as one object is said here, once: the text
+itself; nothing, or `null`, for an object without fields; a JSON string that holds the object; the same object said
+again. Text that was cut, or that holds anything else, is never guessed at.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import msgspec
+
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])  # raw: the values are checked, not built
+_TOKENS = re.compile(r'\\.|["{}\[\]]', re.DOTALL)
+_BLANK = re.compile(r"[ \t\r\n]*")
+
+
+class WholeObjectScan:
+    """Tells whether the pieces of a text, so far, are one whole object.
+
+    Each piece is read once, and only when somebody asks: the work grows with the text, not with the questions. Brackets
+    and strings are followed, nothing else is checked.
+    """
+
+    __slots__ = ("_depth", "_first", "_half_escape", "_in_string", "_last", "_read")
+
+    def __init__(self) -> None:
+        self._read = 0  # pieces
+        self._depth = 0
+        self._in_string = False
+        self._half_escape = ""
+        self._first = self._last = ""  # characters that are not blank
+
+    def is_whole(self, pieces: list[str]) -> bool:
+        """Pieces are all of the text: those that were given before, and new ones behind them."""
+        text = self._half_escape + "".join(pieces[self._read :])
+        self._read = len(pieces)
+        backslashes = len(text) - len(text.rstrip("\\"))
+        self._half_escape = "\\" * (backslashes % 2)
+        for token in _TOKENS.findall(text[: len(text) - len(self._half_escape)]):
+            if token == '"':
+                self._in_string = not self._in_string
+            elif self._in_string:
+                pass
+            elif token in "{[":
+                self._depth += 1
+            elif token in "}]":
+                self._depth -= 1
+        if stripped := text.strip():
+            self._first = self._first or stripped[0]
+            self._last = stripped[-1]
+        return not self._depth and not self._in_string and self._first == "{" and self._last == "}"
+
+
+def object_text(text: str) -> tuple[str, str | None]:
+    """The text of the one object that a text stands for, and None; or the text as it is, and what is wrong with it."""
+    if text.strip() in ("", "null"):
+        return "{}", None
+    try:
+        _FIELDS.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return _object_in_odd_clothes(text)
+    return text, None
+
+
+def same_object(text: str, other: str) -> bool:
+    """Whether two texts, each of one object, are of the same one."""
+    return text == other or bool(json.loads(text) == json.loads(other))
+
+
+def _object_in_odd_clothes(text: str) -> tuple[str, str | None]:
+    """Also where msgspec is stricter than JSON: lone surrogates."""
+    try:
+        objects = list(_objects(text))
+    except (ValueError, RecursionError) as error:
+        return text, f"the arguments are not one JSON object: {error}"
+    value, found = objects[0]
+    if any(other != value for other, _ in objects):
+        return text, "the arguments are more than one JSON object"
+    return found, None
+
+
+def _objects(text: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """The objects that follow each other, each with its text.
+
+    Raises ValueError for anything else, RecursionError where they are nested too deeply.
+    """
+    at = _after_blanks(text, 0)
+    while at < len(text):
+        value, end = _JSON.raw_decode(text, at)
+        found = text[at:end]
+        if isinstance(value, str):
+            value, found = _JSON.decode(value), value
+        if not isinstance(value, dict):
+            raise ValueError(f"{_KINDS[type(value)]} came instead")
+        yield value, found
+        at = _after_blanks(text, end)
+
+
+def _after_blanks(text: str, at: int) -> int:
+    blanks = _BLANK.match(text, at)
+    return blanks.end() if blanks else at
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+_JSON = json.JSONDecoder(parse_constant=_refuse)
+_KINDS = {
+    list: "an array", str: "a string", int: "a number", float: "a number", bool: "a boolean", type(None): "null"
+}  # fmt: skip

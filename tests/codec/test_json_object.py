@@ -1,0 +1,96 @@
+"""Whether text is one JSON object."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamkit.codec.json_object import WholeObjectScan, object_text, same_object
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('{"a": 1}', '{"a": 1}'),
+        (' {"a": 1}\n', ' {"a": 1}\n'),
+        ("", "{}"),
+        (" \n", "{}"),
+        ("null", "{}"),
+        (r'"{\"a\": 1}"', '{"a": 1}'),
+        ('{"a": 1}{"a":1}', '{"a": 1}'),
+        ('{"a": 1} "{\\"a\\":1}" {"a": 1}', '{"a": 1}'),
+        ('{"n": 123456789012345678901234567890}', '{"n": 123456789012345678901234567890}'),
+        (r'{"a": "\ud83d"}', r'{"a": "\ud83d"}'),
+        ('{"a": "\ud83d"}', '{"a": "\ud83d"}'),
+    ],
+)
+def test_an_object_is_found_in_what_it_wears(text: str, found: str) -> None:
+    assert object_text(text) == (found, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"a": 1', "the arguments are not one JSON object: Expecting ',' delimiter: line 1 column 8 (char 7)"),
+        ('["a"]', "the arguments are not one JSON object: an array came instead"),
+        ('"null"', "the arguments are not one JSON object: null came instead"),
+        (r'"\"{}\""', "the arguments are not one JSON object: a string came instead"),
+        ('{"a": NaN}', "the arguments are not one JSON object: NaN is not JSON"),
+        ('{"a": 1}{"a": 2}', "the arguments are more than one JSON object"),
+        ('{"a": 1} and', "the arguments are not one JSON object: Expecting value: line 1 column 10 (char 9)"),
+    ],
+)
+def test_anything_else_is_told_and_left_as_it_is(text: str, problem: str) -> None:
+    assert object_text(text) == (text, problem)
+
+
+def test_what_is_nested_too_deeply_is_no_object() -> None:
+    text = '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}"
+    assert object_text(text)[1] is not None
+
+
+def test_objects_are_compared_by_value() -> None:
+    assert same_object('{"a": 1, "b": 2}', '{"b":2,"a":1}')
+    assert not same_object('{"a": 1}', '{"a": 2}')
+
+
+values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text('ab"\\{}[]\n é', max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text('k"\\}', max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(max_size=3), values, max_size=3), st.booleans(), st.data())
+def test_a_scan_says_whole_after_the_last_piece_and_never_before(
+    fields: Any, ascii_only: bool, data: st.DataObject
+) -> None:
+    text = json.dumps(fields, ensure_ascii=ascii_only, indent=data.draw(st.sampled_from([None, 1])))
+    scan = WholeObjectScan()
+    pieces: list[str] = []
+    while text:
+        size = data.draw(st.integers(1, len(text)))
+        pieces.append(text[:size])
+        text = text[size:]
+        if data.draw(st.booleans()) or not text:
+            assert scan.is_whole(pieces) == (not text)
+    assert scan.is_whole([*pieces, "\n", ""])
+
+
+def test_a_scan_reads_each_piece_once() -> None:
+    reads: list[int] = []
+
+    class CountedPieces(list[str]):
+        def __getitem__(self, place: Any) -> Any:
+            found = super().__getitem__(place)
+            reads.append(len(found))
+            return found
+
+    pieces = CountedPieces(["{", '"a": {'])
+    scan = WholeObjectScan()
+    for _ in range(50):
+        pieces += ["}", '"}}}']
+        scan.is_whole(pieces)
+    assert sum(reads) == len(pieces)
