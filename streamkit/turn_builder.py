@@ -1,0 +1,178 @@
+"""From parts to a turn: what a decoder reads goes in, turn events and at last the `Turn` come out.
+
+The same for every provider, streamed or not. Parts are what decoders say: some are events already (`TextDelta`,
+`RefusalDelta`, `ReasoningDelta`, `ProviderTool`, `UnknownItem`), some are of the tool-input layer, the rest is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from .call_input import CallInput
+from .errors import ModelError
+from .items import Message, ProviderTool, Reasoning, StopReason, TurnItem, UnknownItem, Usage
+from .tool_input import InputDelta, InputEnd, InputPart, InputStart, ToolInput, WholeCall
+from .turns import ReasoningDelta, RefusalDelta, TextDelta, ToolInputEvent, Turn, TurnEvent
+
+
+class ReasoningOpaque(msgspec.Struct, frozen=True):
+    """What the provider wants back with the reasoning that came last, unread. Its keys are added to those before."""
+
+    opaque: dict[str, Any]
+
+
+class UsageReported(msgspec.Struct, frozen=True):
+    """The tokens of the turn until now; a later report replaces it."""
+
+    usage: Usage
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """The end of the turn is declared; nothing is read after it. stop_word: the provider's own word for the reason."""
+
+    stop_reason: StopReason
+    stop_word: str | None = None
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """The turn has failed: what came before counts, then the error is raised. Nothing is read after it."""
+
+    error: ModelError
+
+
+Part = (
+    TextDelta | RefusalDelta | ReasoningDelta | ReasoningOpaque | InputPart
+    | ProviderTool | UnknownItem | UsageReported | Finished | Failed
+)  # fmt: skip
+
+_WHY_NO_CALLS: dict[StopReason, str] = {
+    "length": "the turn was cut at its token limit",
+    "content_filter": "the turn was cut by the provider's filter",
+    "refusal": "the model refused",
+    "error": "the turn failed",
+    "cancelled": "the turn was cancelled",
+}
+"""The reasons for which a turn runs no calls."""
+
+
+class TurnBuilder:
+    """One turn while it is written.
+
+    add(part) -> its events; raises the error of a `Failed`. Then either end() -> the events that close a turn whose end
+    was declared, or fail(reason) -> those of a turn that was cut; fail also after end, for a turn that nobody will
+    answer any more. turn() -> the turn, after either. TurnStarted and TurnEnded are sent by whoever runs the turn.
+
+    finished: the end has been declared. usage: reported until now. tool_names: the known tools.
+    """
+
+    def __init__(self, turn_id: str, model: str, tool_names: Iterable[str] = ()) -> None:
+        self.turn_id = turn_id
+        self.model = model
+        self.finished = False
+        self._input = ToolInput(turn_id, tool_names)
+        self._calls_placed = 0
+        self._items: list[_OpenItem | CallInput | ProviderTool | UnknownItem] = []
+        self._open: _OpenItem | None = None  # what the next piece of the same kind goes on with
+        self._reasoning: _OpenItem | None = None  # the last
+        self._refusal: list[str] = []
+        self.usage = Usage()
+        self._stop_reason: StopReason = "unknown"
+        self._stop_word: str | None = None
+
+    def add(self, part: Part) -> Sequence[TurnEvent]:
+        if type(part) is TextDelta:  # the most frequent parts come first
+            if self._open is None or self._open.kind != "text":
+                self._open = self._place(_OpenItem("text"))
+            self._open.pieces.append(part.text)
+            return (part,)
+        if type(part) is InputDelta:
+            return self._add_input(part)
+        if type(part) is ReasoningDelta:
+            if self._open is None or self._open.kind != part.kind:
+                self._open = self._reasoning = self._place(_OpenItem(part.kind))
+            self._open.pieces.append(part.text)
+            return (part,)
+        return self._add_rare(part)
+
+    def _add_input(self, part: InputPart) -> Sequence[TurnEvent]:
+        events = self._input.feed(part)
+        if self._calls_placed < len(self._input.calls):
+            self._items += self._input.calls[self._calls_placed :]
+            self._calls_placed = len(self._input.calls)
+            self._open = None
+        return events
+
+    def _add_rare(self, part: Part) -> Sequence[TurnEvent]:
+        match part:
+            case InputStart() | InputEnd() | WholeCall():
+                return self._add_input(part)
+            case RefusalDelta(text=text):
+                self._refusal.append(text)
+                return (part,)
+            case UnknownItem():
+                self._items.append(part)  # between two pieces of text it does not part them
+                return (part,)
+            case ProviderTool():
+                self._items.append(part)
+                self._open = None
+                return (part,)
+            case ReasoningOpaque(opaque=opaque):
+                if self._reasoning is None:
+                    self._open = self._reasoning = self._place(_OpenItem("trace"))
+                self._reasoning.opaque = {**(self._reasoning.opaque or {}), **opaque}
+            case UsageReported(usage=usage):
+                self.usage = usage
+            case Finished(stop_reason=stop_reason, stop_word=stop_word):
+                self.finished = True
+                self._stop_reason, self._stop_word = stop_reason, stop_word
+            case Failed(error=error):
+                raise error
+        return ()
+
+    def _place(self, item: _OpenItem) -> _OpenItem:
+        self._items.append(item)
+        return item
+
+    def end(self) -> list[ToolInputEvent]:
+        if self._refusal and self._stop_reason == "stop":
+            self._stop_reason = "refusal"
+        if self._stop_reason in _WHY_NO_CALLS:
+            return self._input.cut(_WHY_NO_CALLS[self._stop_reason])
+        events = self._input.end()
+        has_calls = any(call.abandoned is None for call in self._input.calls)
+        if has_calls:
+            self._stop_reason = "tool_calls"
+        elif self._stop_reason == "tool_calls":
+            self._stop_reason = "unknown"  # the provider lost the calls that it speaks of: this is no answer to trust
+        return events
+
+    def fail(self, stop_reason: Literal["error", "cancelled"]) -> list[ToolInputEvent]:
+        self._stop_reason = stop_reason
+        return self._input.cut(_WHY_NO_CALLS[stop_reason])
+
+    def turn(self) -> Turn:
+        items = tuple(self._finished_item(item) for item in self._items)
+        refusal = "".join(self._refusal)
+        return Turn(self.turn_id, self.model, items, self._stop_reason, self._stop_word, self.usage, refusal)
+
+    def _finished_item(self, item: _OpenItem | CallInput | ProviderTool | UnknownItem) -> TurnItem:
+        if isinstance(item, CallInput):
+            return item.record(self.turn_id)
+        if not isinstance(item, _OpenItem):
+            return item
+        text = "".join(item.pieces)
+        return Message("assistant", text) if item.kind == "text" else Reasoning(text, item.kind, item.opaque)
+
+
+class _OpenItem:
+    """Text or reasoning that may go on."""
+
+    __slots__ = ("kind", "opaque", "pieces")
+
+    def __init__(self, kind: Literal["text", "trace", "summary"]) -> None:
+        self.kind = kind
+        self.pieces: list[str] = []
+        self.opaque: dict[str, Any] | None = None

@@ -1,0 +1,170 @@
+"""Parts in, turn events and the turn out."""
+
+import pytest
+
+from streamkit.errors import ProviderError
+from streamkit.items import Message, ProviderTool, Reasoning, StopReason, ToolCall, UnknownItem, Usage
+from streamkit.tool_input import InputDelta, WholeCall
+from streamkit.turn_builder import Failed, Finished, Part, ReasoningOpaque, TurnBuilder, UsageReported
+from streamkit.turns import (
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    ToolInputAbandoned,
+    ToolInputAvailable,
+    ToolInputDelta,
+    ToolInputStart,
+    Turn,
+    TurnEvent,
+)
+
+
+def built(*parts: Part) -> tuple[Turn, list[TurnEvent]]:
+    builder = TurnBuilder("turn_1", "m")
+    events = [event for part in parts for event in builder.add(part)]
+    events += builder.end()
+    return builder.turn(), events
+
+
+def test_items_stand_in_the_order_in_which_they_began_and_text_is_merged() -> None:
+    turn, _ = built(
+        ReasoningDelta("Hm"),
+        ReasoningDelta("m"),
+        TextDelta("Lo"),
+        UnknownItem({"annotations": []}),
+        TextDelta("ok"),
+        InputDelta("{", 0, "a", "f"),
+        TextDelta("ing"),
+        InputDelta("}", 0),
+        TextDelta("."),
+        ReasoningDelta("short", "summary"),
+        ReasoningDelta("long", "trace"),
+        ProviderTool("s", "search"),
+        TextDelta("!"),
+        Finished("tool_calls", "tool_calls"),
+    )
+    assert turn.items == (
+        Reasoning("Hmm"),
+        Message("assistant", "Look"),
+        UnknownItem({"annotations": []}),
+        ToolCall("a", "f", "{}", "turn_1", 0),
+        Message("assistant", "ing."),
+        Reasoning("short", "summary"),
+        Reasoning("long", "trace"),
+        ProviderTool("s", "search"),
+        Message("assistant", "!"),
+    )
+
+
+def test_events_come_with_their_parts() -> None:
+    _, events = built(
+        TextDelta("a"),
+        RefusalDelta("b"),
+        ReasoningDelta("c"),
+        WholeCall("f", {"x": 1}, "a"),
+        UsageReported(Usage(1, 2)),
+        ReasoningOpaque({"signature": "s"}),
+        Finished("tool_calls"),
+    )
+    assert events == [
+        TextDelta("a"),
+        RefusalDelta("b"),
+        ReasoningDelta("c"),
+        ToolInputStart("a", "f"),
+        ToolInputDelta("a", '{"x":1}'),
+        ToolInputAvailable("a", '{"x":1}'),
+    ]
+
+
+def test_opaque_data_rides_on_the_reasoning_that_came_last() -> None:
+    turn, _ = built(
+        ReasoningDelta("one"),
+        ReasoningOpaque({"field": "x"}),
+        TextDelta("text"),
+        ReasoningDelta("two"),
+        TextDelta("more"),
+        ReasoningOpaque({"signature": "s", "field": ""}),
+        ReasoningOpaque({"id": None}),
+        Finished("stop"),
+    )
+    assert [item.opaque for item in turn.items if isinstance(item, Reasoning)] == [
+        {"field": "x"},
+        {"signature": "s", "field": "", "id": None},
+    ]
+
+
+def test_opaque_data_without_reasoning_is_kept() -> None:
+    turn, _ = built(ReasoningOpaque({"signature": ""}), TextDelta("text"), Finished("stop"))
+    assert turn.items == (Reasoning("", "trace", {"signature": ""}), Message("assistant", "text"))
+
+
+def test_the_last_report_of_usage_counts() -> None:
+    turn, _ = built(UsageReported(Usage(1, 2)), UsageReported(Usage(1, 5)), Finished("stop", "eos"))
+    assert (turn.usage, turn.stop_word) == (Usage(1, 5), "eos")
+
+
+@pytest.mark.parametrize("reason", ["stop", "tool_calls", "pause", "unknown"])
+def test_with_calls_a_good_end_is_tool_calls(reason: StopReason) -> None:
+    turn, events = built(InputDelta("{}", 0, "a", "f"), Finished(reason, "word"))
+    assert (turn.stop_reason, turn.stop_word) == ("tool_calls", "word")
+    assert events[-1] == ToolInputAvailable("a", "{}")
+    assert [call.call_id for call in turn.calls] == ["a"]
+
+
+def test_calls_that_cannot_run_have_to_be_answered_too() -> None:
+    turn, _ = built(InputDelta("[]", 0, "a", "f"), InputDelta("{}", 1, "b"), Finished("stop"))
+    assert turn.stop_reason == "tool_calls"
+    assert [(call.call_id, bool(call.problem)) for call in turn.calls] == [("a", True), ("b", True)]
+
+
+@pytest.mark.parametrize(
+    ("declared", "reason"), [("stop", "stop"), ("tool_calls", "unknown"), ("pause", "pause"), ("unknown", "unknown")]
+)
+def test_without_calls_a_turn_is_not_taken_for_an_answer_that_it_is_not(declared: StopReason, reason: str) -> None:
+    turn, _ = built(TextDelta("text"), Finished(declared, "word"))
+    assert turn.stop_reason == reason
+
+
+@pytest.mark.parametrize("reason", ["length", "content_filter", "refusal", "error", "cancelled"])
+def test_other_ends_run_no_calls(reason: StopReason) -> None:
+    turn, events = built(InputDelta("{}", 0, "a", "f"), InputDelta("{", 1, "b", "f"), Finished(reason))
+    assert [(type(event), event.reason) for event in events[-2:] if isinstance(event, ToolInputAbandoned)] == [
+        (ToolInputAbandoned, "discarded"),
+        (ToolInputAbandoned, "incomplete"),
+    ]
+    assert (turn.stop_reason, turn.calls) == (reason, ())
+    assert [(call.call_id, call.abandoned) for call in turn.dropped] == [("a", "discarded"), ("b", "incomplete")]
+
+
+def test_a_refusal_is_no_answer_and_runs_no_calls() -> None:
+    turn, events = built(RefusalDelta("I "), InputDelta("{}", 0, "a", "f"), RefusalDelta("will not"), Finished("stop"))
+    assert (turn.refusal, turn.stop_reason, turn.text, turn.calls) == ("I will not", "refusal", "", ())
+    assert isinstance(events[-1], ToolInputAbandoned)
+
+
+def test_an_empty_turn_is_empty() -> None:
+    turn, events = built(Finished("stop", "stop"))
+    assert (turn.items, events, turn.stop_reason) == ((), [], "stop")
+
+
+def test_a_failed_part_raises_its_error() -> None:
+    error = ProviderError("overloaded")
+    builder = TurnBuilder("turn_1", "m")
+    with pytest.raises(ProviderError) as raised:
+        builder.add(Failed(error))
+    assert raised.value is error
+    assert not builder.finished
+
+
+@pytest.mark.parametrize("reason", ["error", "cancelled"])
+def test_a_turn_that_fails_keeps_what_came_and_runs_nothing(reason: str) -> None:
+    builder = TurnBuilder("turn_1", "m")
+    for part in (TextDelta("Well"), InputDelta("{}", 0, "a", "f"), Finished("stop", "stop")):
+        builder.add(part)
+    builder.end()
+    closing = builder.fail("error" if reason == "error" else "cancelled")
+    assert [(event.call_id, event.reason) for event in closing if isinstance(event, ToolInputAbandoned)] == [
+        ("a", "discarded")
+    ]
+    turn = builder.turn()
+    assert (turn.text, turn.stop_reason, turn.calls) == ("Well", reason, ())
