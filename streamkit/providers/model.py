@@ -1,0 +1,149 @@
+"""What a model is, what a decoder is, and the one pump between them.
+
+A model of one's own needs `stream_turn`; a provider of one's own needs a `Decoder`, or any async iterable of parts, and
+lets `run_turn` do the rest: ids, events in order, whole records, and nothing left open whatever happens.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+import anyio
+
+from .. import metering
+from ..errors import BadPayload, ConnectionFailed, DecodeError, IncompleteStream, ModelError
+from ..flows import Flow, Sink
+from ..turn_builder import Failed, Finished, Part, TurnBuilder
+from ..turns import Turn, TurnEnded, TurnEvent, TurnRequest, TurnStarted
+
+CLOSING_SECONDS = 0.5
+"""How long a turn that is cancelled may take to say what goes nowhere."""
+
+logger = logging.getLogger("streamkit")
+
+
+class Model(Protocol):
+    """Whatever answers a request with a turn."""
+
+    @property
+    def name(self) -> str: ...
+
+    def stream_turn(self, request: TurnRequest) -> Flow[TurnEvent, Turn]:
+        """One turn. A turn that fails raises a ModelError, after what was open has been abandoned."""
+        ...
+
+
+class Decoder(Protocol):
+    """Bytes to parts, without I/O, however the bytes were cut.
+
+    feed(data) -> the parts that are now whole. end() -> the rest of them, when the body has ended; its last part is
+    `Finished`, or `Failed` where the end of the turn was not declared. After either of them nothing is fed any more.
+    """
+
+    def feed(self, data: bytes, /) -> Sequence[Part]: ...
+
+    def end(self) -> Sequence[Part]: ...
+
+
+async def run_turn(
+    out: Sink[TurnEvent], model: str, request: TurnRequest, parts: AsyncIterable[Sequence[Part]]
+) -> Turn:
+    """Run one turn of a model: parts in, its events into `out`, the turn as the value.
+
+    Whatever goes wrong, what is open is abandoned before the error or the cancellation leaves. An error waits for its
+    consumer as ever; a cancellation gives the last events CLOSING_SECONDS. Every error of the provider is a ModelError
+    that carries the turn as far as it came; parts that end without `Finished` are one, too. The parts are closed.
+    """
+    builder = TurnBuilder(new_turn_id(), model, [tool.name for tool in request.tools])
+    iterator = aiter(parts)
+    unsent: Iterator[TurnEvent] = iter(())
+    try:
+        await out.send(TurnStarted(builder.turn_id, model))
+        async for batch in iterator:
+            for part in batch:
+                unsent = iter(builder.add(part))
+                for event in unsent:
+                    await out.send(event)
+        if not builder.finished:
+            raise IncompleteStream("the answer ended before the turn did")
+        unsent = iter(builder.end())
+        for event in unsent:
+            await out.send(event)
+        turn = builder.turn()
+        await out.send(TurnEnded(turn))
+        return turn
+    except GeneratorExit:
+        raise  # this coroutine is thrown away, and must not await any more
+    except BaseException as error:
+        failed = isinstance(error, Exception)
+        # An event counts as sent when its sending has begun: where that is cut off, it lies in the channel already.
+        closing = [*unsent, *builder.fail("error" if failed else "cancelled")]
+        await _send_closing(out, closing, is_cancelled=not failed)
+        if isinstance(error, DecodeError):
+            raise BadPayload(str(error), turn=builder.turn()) from error
+        if isinstance(error, ModelError) and error.turn is None:
+            error.turn = builder.turn()
+        raise
+    finally:
+        metering.charge(builder.usage)
+        await _close(iterator)
+
+
+def new_turn_id() -> str:
+    """Unique without asking anyone: a conversation is stored, and goes on elsewhere."""
+    return f"turn_{secrets.token_hex(12)}"
+
+
+async def decoded(body: AsyncIterable[bytes], decoder: Decoder) -> AsyncGenerator[Sequence[Part], None]:
+    """The parts of a body. Nothing is read after the end of the turn.
+
+    A turn whose end was declared is whole, even if the connection breaks before the body ends.
+    """
+    iterator = aiter(body)
+    try:
+        async for data in iterator:
+            parts = decoder.feed(data)
+            if parts:
+                yield parts
+                if isinstance(parts[-1], Finished | Failed):
+                    return
+    except ConnectionFailed as broken:
+        *rest, last = decoder.end()
+        yield [*rest, Failed(broken) if type(last) is Failed else last]
+    else:
+        yield decoder.end()
+    finally:
+        await _close(iterator)
+
+
+async def _send_closing(out: Sink[TurnEvent], events: Iterable[TurnEvent], *, is_cancelled: bool) -> None:
+    """Send the last events of a turn that was cut off. Why it was weighs more than what goes wrong here."""
+    unsent = iter(events)
+    try:
+        with anyio.move_on_after(CLOSING_SECONDS if is_cancelled else math.inf, shield=is_cancelled):
+            for event in unsent:
+                await out.send(event)
+    except Exception:
+        logger.debug("the last events of a turn could not be sent", exc_info=True)
+    except anyio.get_cancelled_exc_class():
+        await _send_closing(out, unsent, is_cancelled=True)
+        raise
+
+
+async def _close(iterator: AsyncIterator[Any]) -> None:
+    """Close an async generator. What its cleanup raises is logged: a turn or an error is on its way already."""
+    aclose = getattr(iterator, "aclose", None)
+    if aclose is None:
+        return
+    try:
+        await aclose()
+    except BaseExceptionGroup as group:
+        # a task group that the generator holds across its `yield` wraps the GeneratorExit
+        if group.split((GeneratorExit, anyio.get_cancelled_exc_class()))[1] is not None:
+            logger.warning("closing %r raised", iterator, exc_info=group)
+    except Exception as error:
+        logger.warning("closing %r raised", iterator, exc_info=error)
