@@ -25,9 +25,10 @@ ROWS = (
         "codec.sse",
         "codec.jsonl",
         "codec.partial_json",
+        "codec.json_object",
     ),
     ("turns", "tool_events", "metering"),
-    ("tool_input", "turn_builder", "schema", "reducers", "history", "ledger"),
+    ("call_input", "tool_input", "turn_builder", "schema", "reducers", "history", "ledger"),
     (
         "tools",
         "listening",
