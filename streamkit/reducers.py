@@ -118,7 +118,7 @@ def join_text(separator: str = "") -> Reducer[object, Any, str]:
     return Reducer(_Text, _add_text, lambda state: separator.join(state.pieces))
 
 
-def fold(step: Callable[[S, E], S], start: S) -> Reducer[E, S, S]:
+def fold(step: Callable[[S, E], S], start: S) -> Reducer[E, Any, S]:
     """The state after the last step. start: what a run begins with; each run gets a deep copy of it."""
     _refuse_async("fold", step)
     return Reducer(lambda: copy.deepcopy(start), step, _as_it_is)
