@@ -19,21 +19,21 @@ from msgspec.inspect import DataclassType, StructType, TypedDictType
 LONGEST_MESSAGE = 999  # characters
 _DEEPEST = 8  # levels on which wrong fields are told one by one; of what lies deeper, the first one is
 
+_MORE = "\n- and more"
 _QUOTED = re.compile(r"`([^`]*)`")
 _JSON_WORDS = {"int": "integer", "float": "number", "bool": "boolean", "str": "string"}
 
 
 def mismatch(struct: type[msgspec.Struct], received: Mapping[str, Any]) -> str:
     """The message for the model. received: a tree of JSON that the struct cannot be converted from."""
-    problems = _problems(received, struct, "")
     names = _cut(", ".join(_cut(name, 40) for name in received) or "none", 200)
     end = f"\nreceived fields: {names}"
     message = "the arguments do not fit:"
-    for place, problem in enumerate(problems):
-        more = f"\n- and {len(problems) - place} more"
-        if len(message) + len(problem) + len(more) + len(end) + 3 > LONGEST_MESSAGE:
-            return message + more + end
-        message += f"\n- {problem}"
+    for problem in _problems(received, struct, ""):  # found one by one, so work stops when the message is full
+        line = f"\n- {problem}"
+        if len(message) + len(line) + len(_MORE) + len(end) > LONGEST_MESSAGE:
+            return message + _MORE + end
+        message += line
     return message + end
 
 
@@ -42,36 +42,38 @@ def excerpt(value: Any) -> str:
     return _cut(json.dumps(value[:60] if isinstance(value, str) else value, ensure_ascii=False), 60)
 
 
-def _problems(value: Any, kind: Any, path: str, depth: int = 0) -> list[str]:
+def _problems(value: Any, kind: Any, path: str, depth: int = 0) -> Iterator[str]:
     """A line for each place in the value that does not fit."""
     try:
         msgspec.convert(value, kind, str_keys=True)
-    except msgspec.ValidationError as error:
-        inside = [] if depth == _DEEPEST else _problems_inside(value, _chosen(kind, value), path, depth + 1)
-        return inside or [_problem(str(error), value, kind, path)]
-    return []
+        return
+    except msgspec.ValidationError as raised:
+        error = str(raised)
+    nothing_inside = True
+    if depth < _DEEPEST:
+        for problem in _problems_inside(value, _chosen(kind, value), path, depth + 1):
+            nothing_inside = False
+            yield problem
+    if nothing_inside:
+        yield _problem(error, value, kind, path)
 
 
-def _problems_inside(value: Any, kind: Any, path: str, depth: int) -> list[str]:
+def _problems_inside(value: Any, kind: Any, path: str, depth: int) -> Iterator[str]:
     if isinstance(value, dict) and (fields := _fields(kind)) is not None:
-        return _field_problems(value, fields, path, depth)
-    return [
-        problem
-        for step, item, item_kind in _items(value, kind)
-        for problem in _problems(item, item_kind, path + step, depth)
-    ]
+        yield from _field_problems(value, fields, path, depth)
+    else:
+        for step, item, item_kind in _items(value, kind):
+            yield from _problems(item, item_kind, path + step, depth)
 
 
-def _field_problems(value: dict[str, Any], fields: _Fields, path: str, depth: int) -> list[str]:
-    problems = []
+def _field_problems(value: dict[str, Any], fields: _Fields, path: str, depth: int) -> Iterator[str]:
     for name, kind in fields.kinds.items():
         if name in value:
-            problems += _problems(value[name], kind, _joined(path, name), depth)
+            yield from _problems(value[name], kind, _joined(path, name), depth)
         elif name in fields.required:
-            problems.append(f"{_joined(path, name)}: required, but missing")
+            yield f"{_joined(path, name)}: required, but missing"
     if fields.closed:
-        problems += [f"{_joined(path, name)}: unknown field" for name in value if name not in fields.kinds]
-    return problems
+        yield from (f"{_joined(path, name)}: unknown field" for name in value if name not in fields.kinds)
 
 
 class _Fields(NamedTuple):
