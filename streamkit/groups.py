@@ -1,0 +1,58 @@
+"""Errors that leave task groups as themselves.
+
+A task group raises what its tasks raised in a group, together with the cancellations that the first error caused.
+Whoever catches it wants the error: so cancellations are dropped first (on trio a failing child leaves
+`[Boom, Cancelled]`), then a lone error leaves its group, its `__cause__` and `__context__` untouched. Two real errors
+stay a group.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import NoReturn
+
+import anyio
+from anyio.abc import TaskGroup
+
+
+def without_cancellations(raised: BaseException) -> BaseException | None:
+    """What is left without cancellations, None for nothing. A failure that was alone with them leaves its group."""
+    cancelled = anyio.get_cancelled_exc_class()
+    if isinstance(raised, cancelled):
+        return None
+    if isinstance(raised, Exception) or not isinstance(raised, BaseExceptionGroup):
+        return raised
+    rest: BaseException | None = raised.split(cancelled)[1]
+    while isinstance(rest, BaseExceptionGroup) and len(rest.exceptions) == 1:
+        rest = rest.exceptions[0]
+    return rest
+
+
+def raise_as_it_is(error: BaseException) -> NoReturn:
+    """Raise an error kept from elsewhere; a plain raise overwrites its `__context__`, `from None` loses its cause."""
+    context = error.__context__
+    try:
+        raise error
+    finally:
+        error.__context__ = context
+        del error, context
+
+
+class LoneErrorGroup:
+    """`async with LoneErrorGroup() as tasks`: an anyio task group whose lone error leaves as itself."""
+
+    def __init__(self) -> None:
+        self._tasks = anyio.create_task_group()
+
+    async def __aenter__(self) -> TaskGroup:
+        return await self._tasks.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        try:
+            return await self._tasks.__aexit__(kind, error, traceback)
+        except BaseExceptionGroup as group:
+            real = group.split(anyio.get_cancelled_exc_class())[1]
+            lone = real.exceptions[0] if real is not None and len(real.exceptions) == 1 else real or group
+        raise_as_it_is(lone)

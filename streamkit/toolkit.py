@@ -1,0 +1,156 @@
+"""`Toolkit`: the tools of a run by their exact names. Checks calls, and lets tools hear how their input is written."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from .errors import DefinitionError, InvalidCall, InvalidInput, ToolError
+from .flows import Flow
+from .items import ToolCall, ToolSpec
+from .listening import listen
+from .tool_events import Failure, FailureKind
+from .tools import Tool
+from .turns import TurnEvent
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class ValidCall:
+    """A call that fits its tool. arguments: decoded, by the name of the parameter, defaults filled in."""
+
+    call: ToolCall
+    tool: Tool[..., Any]
+    arguments: dict[str, Any]
+
+
+class Toolkit:
+    """Tools by exact name. Never changed: each method gives another toolkit.
+
+    Raises DefinitionError for a name that comes twice, and for what is not a tool.
+    """
+
+    def __init__(self, *tools: Tool[..., Any]) -> None:
+        self._tools: dict[str, Tool[..., Any]] = {}
+        self._disabled: dict[str, str] = {}
+        for tool in tools:
+            if not isinstance(tool, Tool):
+                raise DefinitionError(f"{tool!r} is not a tool: decorate it with @tool or @streaming_tool")
+            if tool.name in self._tools:
+                raise DefinitionError(
+                    f"tool {tool.name!r} is already in this toolkit: give one of the two another name"
+                )
+            self._tools[tool.name] = tool
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What a model is told of the tools, in the order in which they were given; disabled ones are not offered."""
+        return tuple(tool.spec for tool in self._tools.values() if tool.name not in self._disabled)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._tools)
+
+    def __iter__(self) -> Iterator[Tool[..., Any]]:
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    def __getitem__(self, name: str) -> Tool[..., Any]:
+        return self._tools[name]
+
+    def __repr__(self) -> str:
+        return f"<Toolkit {', '.join(self._tools) or 'without tools'}>"
+
+    def only(self, *names: str) -> Toolkit:
+        """The toolkit with these tools alone."""
+        self._check_known(names)
+        return self._with({name: tool for name, tool in self._tools.items() if name in names}, self._disabled)
+
+    def without(self, *names: str) -> Toolkit:
+        """The toolkit without these tools."""
+        self._check_known(names)
+        return self._with({name: tool for name, tool in self._tools.items() if name not in names}, self._disabled)
+
+    def disabled(self, name: str, why: str) -> Toolkit:
+        """The toolkit in which this tool is not offered, and a call of it fails with the reason."""
+        self._check_known((name,))
+        return self._with(self._tools, {**self._disabled, name: why})
+
+    def prefixed(self, prefix: str) -> Toolkit:
+        """The toolkit in which each name begins with the prefix."""
+        tools = [dataclasses.replace(tool, name=prefix + tool.name) for tool in self._tools.values()]
+        disabled = {prefix + name: why for name, why in self._disabled.items()}
+        return self._with({tool.name: tool for tool in tools}, disabled)
+
+    def __or__(self, other: Toolkit) -> Toolkit:
+        """The tools of both; raises DefinitionError where they share a name."""
+        joined = Toolkit(*self, *other)
+        joined._disabled = {**self._disabled, **other._disabled}
+        return joined
+
+    def _with(self, tools: Mapping[str, Tool[..., Any]], disabled: Mapping[str, str]) -> Toolkit:
+        made = Toolkit(*tools.values())
+        made._disabled = {name: why for name, why in disabled.items() if name in tools}
+        return made
+
+    def _check_known(self, names: tuple[str, ...]) -> None:
+        if unknown := [name for name in names if name not in self._tools]:
+            raise DefinitionError(f"{self!r} has no tool {', '.join(unknown)}")
+
+    def validate(self, call: ToolCall) -> ValidCall:
+        """The call with its tool and its decoded arguments: strict JSON, an object, the schema, then the tool's
+        `check`.
+
+        Raises InvalidCall, whose `failure` can be sent back to the model: unknown_tool, disabled_tool or invalid_input.
+        """
+        if call.problem is not None:
+            raise _invalid(call, "invalid_input", call.problem)
+        tool = self._tools.get(call.name)
+        if tool is None:
+            known = ", ".join(self.names) or "none"
+            raise _invalid(call, "unknown_tool", f"There is no tool {call.name}. The tools are: {known}.")
+        if (why := self._disabled.get(call.name)) is not None:
+            raise _invalid(call, "disabled_tool", f"{call.name} cannot be used now: {why}")
+        try:
+            return _checked(call, tool, tool.decode(call.arguments))
+        except InvalidInput as error:
+            raise _invalid(call, "invalid_input", str(error)) from error
+
+    def revalidate(self, valid: ValidCall, arguments: Mapping[str, Any]) -> ValidCall:
+        """The same call with other arguments, checked like those of the model. Raises InvalidCall."""
+        try:
+            return _checked(valid.call, valid.tool, valid.tool.convert(arguments))
+        except InvalidInput as error:
+            raise _invalid(valid.call, "invalid_input", str(error)) from error
+
+    def listen(self, flow: Flow[TurnEvent, R]) -> Flow[TurnEvent, R]:
+        """The same turn, in which each tool with `on_input` hears how its calls are written, also under `await`.
+
+        The events of a call are awaited in order, before the consumer gets them; what the hook raises is logged. It
+        hears of Abandoned even when the consumer is gone, and then has half a second.
+        """
+        hooks = {tool.name: tool.on_input for tool in self if tool.on_input is not None}
+        return listen(flow, hooks) if hooks else flow
+
+
+def _invalid(call: ToolCall, kind: FailureKind, message: str) -> InvalidCall:
+    return InvalidCall(Failure(call.call_id, call.name or "unnamed", kind, message))
+
+
+def _checked(call: ToolCall, tool: Tool[..., Any], arguments: dict[str, Any]) -> ValidCall:
+    if tool.check is not None:
+        try:
+            tool.check(**arguments)
+        except (ToolError, ValueError) as error:
+            raise _invalid(call, "invalid_input", f"The arguments of {tool.name} were refused: {error}") from error
+        except Exception as error:
+            raise _invalid(call, "invalid_input", f"The arguments of {tool.name} could not be checked.") from error
+    return ValidCall(call, tool, arguments)

@@ -1,0 +1,166 @@
+"""Toolkits: exact names, and calls that are checked before they run."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from msgspec import Meta
+
+from streamkit.decorators import tool
+from streamkit.errors import DefinitionError, InvalidCall, ToolError
+from streamkit.flows import Sink, flow
+from streamkit.items import ToolCall
+from streamkit.toolkit import Toolkit
+from streamkit.turns import (
+    TextDelta,
+    ToolInputAbandoned,
+    ToolInputAvailable,
+    ToolInputDelta,
+    ToolInputEvent,
+    ToolInputStart,
+    TurnEvent,
+)
+
+
+@tool
+async def read(p: str) -> str:
+    """Reads a file."""
+    return p
+
+
+@tool
+async def write(p: str, text: str) -> None:
+    """Writes a file."""
+
+
+def names(kit: Toolkit) -> list[str]:
+    return [spec.name for spec in kit.specs]
+
+
+def test_a_toolkit_offers_its_tools_in_the_order_given() -> None:
+    kit = Toolkit(write, read)
+    assert names(kit) == ["write", "read"]
+    assert ("read" in kit, len(kit), kit["read"]) == (True, 2, read)
+
+
+def test_subsets_and_prefixes_leave_the_toolkit_as_it_was() -> None:
+    kit = Toolkit(read, write)
+    assert names(kit.only("write")) == ["write"]
+    assert names(kit.without("write")) == ["read"]
+    assert names(kit.prefixed("fs_")) == ["fs_read", "fs_write"]
+    assert names(kit.disabled("read", "no")) == ["write"]
+    assert names(kit.prefixed("a_") | kit.disabled("read", "no")) == ["a_read", "a_write", "write"]
+    assert names(kit) == ["read", "write"]
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Toolkit(read, read), "tool 'read' is already in this toolkit"),
+        (lambda: Toolkit(read) | Toolkit(read), "tool 'read' is already in this toolkit"),
+        (lambda: Toolkit(names), "decorate it with @tool"),  # type: ignore[arg-type]
+        (lambda: Toolkit(read).only("wirte"), "no tool wirte"),
+        (lambda: Toolkit(read).without("wirte"), "no tool wirte"),
+        (lambda: Toolkit(read).disabled("wirte", "why"), "no tool wirte"),
+    ],
+    ids=["twice", "joined", "not a tool", "only", "without", "disabled"],
+)
+def test_mistakes_are_raised_where_they_are_made(make: Any, says: str) -> None:
+    with pytest.raises(DefinitionError, match=says):
+        make()
+
+
+def test_a_valid_call_has_its_decoded_arguments() -> None:
+    valid = Toolkit(read).validate(ToolCall("c1", "read", '{"p": "a"}'))
+    assert (valid.tool, valid.arguments) == (read, {"p": "a"})
+
+
+def test_a_check_of_the_tool_refuses_with_its_own_words() -> None:
+    def inside(n: int) -> None:
+        if n % 2:
+            raise ToolError("n must be even")
+
+    @tool(check=inside)
+    async def halve(n: Annotated[int, Meta(ge=0)]) -> int:
+        """Halves."""
+        return n // 2
+
+    kit = Toolkit(halve)
+    assert kit.validate(ToolCall("c", "halve", '{"n": 4}')).arguments == {"n": 4}
+    with pytest.raises(InvalidCall, match="n must be even") as caught:
+        kit.validate(ToolCall("c", "halve", '{"n": 3}'))
+    assert caught.value.failure.kind == "invalid_input"
+
+
+# listening
+
+
+@flow
+async def writing(out: Sink[TurnEvent], events: Sequence[TurnEvent], error: Exception | None = None) -> str:
+    for event in events:
+        await out.send(event)
+    if error is not None:
+        raise error
+    return "turn"
+
+
+WHOLE: list[TurnEvent] = [
+    ToolInputStart("c1", "read"), TextDelta("hm"), ToolInputDelta("c1", "{}"), ToolInputAvailable("c1", "{}"),
+    ToolInputStart("c2", "write"), ToolInputAbandoned("c2", "incomplete"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("opened", [True, False])
+async def test_a_tool_hears_how_its_input_is_written_also_under_await(opened: bool) -> None:
+    heard: list[ToolInputEvent] = []
+
+    async def hook(event: ToolInputEvent) -> None:
+        await anyio.lowlevel.checkpoint()
+        heard.append(event)
+
+    listened = Toolkit(tool(read.function, on_input=hook), write).listen(writing(WHOLE))
+    if opened:
+        async with listened.open() as events:
+            assert [event async for event in events] == WHOLE
+        assert events.value == "turn"
+    else:
+        assert await listened == "turn"
+    assert heard == [event for event in WHOLE if getattr(event, "call_id", None) == "c1"]
+
+
+async def test_what_a_hook_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def hook(event: ToolInputEvent) -> None:
+        raise LookupError("hook")
+
+    assert await Toolkit(tool(read.function, on_input=hook)).listen(writing(WHOLE)) == "turn"
+    assert caplog.text.count("LookupError: hook") == 3
+
+
+@pytest.mark.parametrize("ends", ["raises", "left", "cancelled"])
+async def test_a_hook_hears_of_a_call_that_a_cut_turn_left_open(ends: str) -> None:
+    heard: list[ToolInputEvent] = []
+
+    async def hook(event: ToolInputEvent) -> None:
+        await anyio.lowlevel.checkpoint()
+        heard.append(event)
+
+    @flow
+    async def hangs(out: Sink[TurnEvent]) -> str:
+        await out.send(ToolInputStart("c1", "read"))
+        await anyio.sleep_forever()
+        return "never"
+
+    kit = Toolkit(tool(read.function, on_input=hook))
+    if ends == "raises":
+        with pytest.raises(LookupError):
+            await kit.listen(writing([ToolInputStart("c1", "read")], LookupError()))
+    elif ends == "left":
+        async with kit.listen(hangs()).open() as events:
+            async for _ in events:
+                break
+    else:
+        with anyio.move_on_after(0.01):
+            await kit.listen(hangs())
+    assert heard == [ToolInputStart("c1", "read"), ToolInputAbandoned("c1", "incomplete")]
