@@ -6,23 +6,31 @@ of forwarded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 
 from .items import Usage
 
 
-class Meter:
-    """Adds up the usage of the turns that end while it is the innermost meter, and of the metered blocks inside."""
+NOTHING = Usage()
 
-    __slots__ = ("total",)
+
+class Meter:
+    """`with Meter() as meter`: adds up what is charged inside; at its end the block around it is charged, too."""
+
+    __slots__ = ("_outside", "total")
 
     def __init__(self) -> None:
-        self.total = Usage()
+        self.total = NOTHING
 
-    def add(self, usage: Usage) -> None:
-        self.total += usage
+    def __enter__(self) -> Meter:
+        self._outside = _innermost.get()
+        _innermost.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _innermost.set(self._outside)
+        if self.total is not NOTHING:
+            charge(self.total)
 
 
 _innermost: ContextVar[Meter | None] = ContextVar("streamkit_meter", default=None)
@@ -32,16 +40,4 @@ def charge(usage: Usage) -> None:
     """Called by whoever runs a model turn, once, when it has ended."""
     meter = _innermost.get()
     if meter is not None:
-        meter.add(usage)
-
-
-@contextmanager
-def metered() -> Iterator[Meter]:
-    """What is charged inside the block; when it ends, the block around it is charged with the same."""
-    meter = Meter()
-    outside = _innermost.set(meter)
-    try:
-        yield meter
-    finally:
-        _innermost.reset(outside)
-        charge(meter.total)
+        meter.total += usage
