@@ -1,0 +1,231 @@
+"""`execute_all`: the calls of a turn, side by side. Validate, authorize, run, reduce; events as they come, results in
+call order.
+
+A call needs, in this order: a known tool, valid input, a verdict, its turn among the calls that share its `serial` key,
+and one of `max_concurrency` places. It holds nothing while it waits. Whatever goes wrong with one call is its own
+`Failure`.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import json
+import logging
+import math
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import anyio
+
+from .approval import Allow, Authorize, Deny, Question, Undecided, Verdict, allow_all
+from .calls import run_call
+from .errors import InvalidCall
+from .flows import Sink, flow
+from .groups import LoneErrorGroup, without_cancellations
+from .items import ToolCall
+from .ledger import hide_ledger, strike_out
+from .tool_events import ApprovalRequested, Failure, FailureKind, Output, Pending, ToolEvent, ToolResult, ToolStarted
+from .toolkit import Toolkit, ValidCall
+from .tools import ToolContext
+
+logger = logging.getLogger("streamkit")
+
+_outer_execution: ContextVar[str] = ContextVar("streamkit_execution", default="")
+
+
+@flow
+async def execute_all(
+    out: Sink[ToolEvent],
+    toolkit: Toolkit,
+    calls: Sequence[ToolCall],
+    *,
+    authorize: Authorize = allow_all,
+    context: Any = None,
+    max_concurrency: int = 8,
+) -> tuple[ToolResult, ...]:
+    """Run the calls; the value is one result for each, in the order of the calls.
+
+    authorize: decides about each valid call before it runs; a call that it leaves undecided is `Pending` and has no
+    Output. context: given to every tool that takes a ToolContext; never written down. max_concurrency: how many run at
+    once.
+
+    A call id that comes twice runs once: its second place holds the same result, or Failure(duplicate_call) where the
+    arguments differ. Cancellation cancels the tools, waits for their cleanup, and leaves as cancellation; a plain
+    function is left behind on its thread. Raises only what a consumer downstream raised.
+    """
+    if max_concurrency < 1:
+        raise ValueError(f"max_concurrency must be at least 1, not {max_concurrency}")
+    strike_out(call.call_id for call in calls)
+    return await _Execution(out, toolkit, authorize, context, max_concurrency).run(calls)
+
+
+@dataclass(slots=True, eq=False)
+class _Place:
+    """One call on its way."""
+
+    call: ToolCall
+    execution_id: str
+    lane: deque[_Place]
+    """The calls that run one after another, in call order; most have a lane of their own."""
+    valid: ValidCall | None = None  # once it may run
+    started: bool = False
+    result: ToolResult | None = None
+
+
+class _Execution:
+    def __init__(
+        self, out: Sink[ToolEvent], toolkit: Toolkit, authorize: Authorize, context: Any, max_concurrency: int
+    ) -> None:
+        self._out = out
+        self._toolkit = toolkit
+        self._authorize = authorize
+        self._context = context
+        self._free = max_concurrency
+        self._ready: deque[_Place] = deque()
+        self._lanes: dict[str, deque[_Place]] = {}
+        self._caller = contextvars.copy_context()
+
+    async def run(self, calls: Sequence[ToolCall]) -> tuple[ToolResult, ...]:
+        places: dict[str, _Place] = {}
+        outer = _outer_execution.get()
+        async with LoneErrorGroup() as self._tasks:
+            for number, call in enumerate(calls):
+                if call.call_id not in places:
+                    execution_id = f"{outer}{call.turn_id}.{call.place if call.turn_id else number}"
+                    place = places[call.call_id] = _Place(call, execution_id, deque())
+                    await self._admit(place)
+        for place in places.values():
+            if place.result is None:  # its task was cancelled by something that is not ours
+                await self._end(place, self._failure(place, "cancelled", "was cancelled."), self._out)
+        return tuple(_result(call, places[call.call_id]) for call in calls)
+
+    async def _admit(self, place: _Place) -> None:
+        """Validate a call, give it its lane, and see to its verdict."""
+        call = place.call
+        if call.abandoned is not None:
+            await self._end(
+                place, self._failure(place, "truncated", f"was {call.abandoned}, so it did not run."), self._out
+            )
+            return
+        try:
+            valid = self._toolkit.validate(call)
+        except InvalidCall as invalid:
+            await self._end(place, invalid.failure, self._out)
+            return
+        if valid.tool.serial is not None:
+            place.lane = self._lanes.setdefault(valid.tool.serial, place.lane)
+        place.lane.append(place)
+        if self._authorize is allow_all:
+            self._allow(place, valid)
+        else:
+            self._spawn(self._ask, place, valid)
+
+    def _spawn(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
+        """A task that sees what the caller set in context variables, and nothing that another task set."""
+        self._caller.copy().run(self._tasks.start_soon, function, *args)
+
+    async def _ask(self, place: _Place, valid: ValidCall) -> None:
+        hide_ledger()
+        with self._out.branch() as out:
+            match await self._verdict(place, valid, out):
+                case Undecided():
+                    place.result = Pending(place.call.call_id, valid.tool.name)
+                case Deny(reason=reason):
+                    await self._end(place, self._failure(place, "denied", f"was denied: {reason}"), out)
+                case Allow(arguments=None):
+                    self._allow(place, valid)
+                case Allow(arguments=arguments):
+                    try:
+                        self._allow(place, self._toolkit.revalidate(valid, arguments))
+                    except InvalidCall as invalid:
+                        await self._end(place, invalid.failure, out)
+        self._advance(place.lane)
+
+    async def _verdict(self, place: _Place, valid: ValidCall, out: Sink[ToolEvent]) -> Verdict:
+        announced = False
+        downstream: Exception | None = None
+
+        async def announce(card: Any = None) -> None:
+            nonlocal announced, downstream
+            if announced:
+                return
+            announced = True
+            request = ApprovalRequested(place.execution_id, place.call.call_id, valid.tool.name, valid.arguments, card)
+            try:
+                await out.send(request)
+            except Exception as error:
+                downstream = error
+                raise
+
+        try:
+            verdict = await self._authorize(Question(valid, place.execution_id, self._context, announce))
+            if isinstance(verdict, Allow | Deny | Undecided):
+                return verdict
+            raise TypeError(f"authorize gave a {type(verdict).__name__}, not Allow, Deny or Undecided")
+        except BaseException as raised:
+            error = without_cancellations(raised)
+            from_outside = error is None and anyio.current_effective_deadline() == -math.inf
+            if downstream is not None or from_outside or isinstance(error, KeyboardInterrupt):
+                raise downstream or raised from None
+            logger.warning("authorize raised for a call of %s", valid.tool.name, exc_info=raised)
+            return Deny("it could not be decided whether this call may run")
+
+    def _allow(self, place: _Place, valid: ValidCall) -> None:
+        place.valid = valid
+        self._advance(place.lane)
+
+    def _advance(self, lane: deque[_Place]) -> None:
+        """Let the first call of a lane that has no result run, if it may; and start what there are places for."""
+        while lane and lane[0].result is not None:
+            lane.popleft()
+        if lane and lane[0].valid is not None and not lane[0].started:
+            lane[0].started = True
+            self._ready.append(lane[0])
+        while self._ready and self._free:
+            self._free -= 1
+            self._spawn(self._run, self._ready.popleft())
+
+    async def _run(self, place: _Place) -> None:
+        hide_ledger()
+        _outer_execution.set(place.execution_id + "/")
+        valid = place.valid
+        assert valid is not None
+        call, tool = place.call, valid.tool
+        with self._out.branch() as out:
+            await out.send(ToolStarted(place.execution_id, call.call_id, tool.name, valid.arguments))
+            began = perf_counter()
+            context = ToolContext(place.execution_id, call.call_id, call.turn_id, tool.name, 1, self._context)
+            result = await run_call(valid, context, out)
+            await self._end(place, result, out, perf_counter() - began)
+        self._free += 1
+        self._advance(place.lane)
+
+    async def _end(self, place: _Place, result: ToolResult, out: Sink[ToolEvent], seconds: float = 0.0) -> None:
+        place.result = result
+        await out.send(Output(place.call.call_id, result.tool, result, seconds))
+
+    def _failure(self, place: _Place, kind: FailureKind, what: str) -> Failure:
+        name = place.call.name or "unnamed"
+        return Failure(place.call.call_id, name, kind, f"The call of {name} {what}")
+
+
+def _result(call: ToolCall, place: _Place) -> ToolResult:
+    """The result for one place in the list; a second call with the same id shares it, if it asks for the same."""
+    assert place.result is not None
+    if call is place.call or _same_arguments(call, place.call):
+        return place.result
+    message = f"Two calls of one turn have the id {call.call_id}, with different arguments; this one did not run."
+    return Failure(call.call_id, call.name or "unnamed", "duplicate_call", message)
+
+
+def _same_arguments(one: ToolCall, other: ToolCall) -> bool:
+    if one.name != other.name:
+        return False
+    try:
+        return one.arguments == other.arguments or bool(json.loads(one.arguments) == json.loads(other.arguments))
+    except ValueError:
+        return False

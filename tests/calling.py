@@ -1,0 +1,54 @@
+"""What the tests of execution share: making calls, collecting events, seeing that nothing is left."""
+
+import gc
+import itertools
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from streamkit.execute import execute_all
+from streamkit.flows import Flow
+from streamkit.items import ToolCall
+from streamkit.tool_events import Intermediate, Output, ToolEvent, ToolResult
+from streamkit.toolkit import Toolkit
+from streamkit.tools import Tool
+
+GUARD_SECONDS = 20
+"""How long a test may hang before it fails; no test measures time."""
+
+_numbers = itertools.count(1)
+
+
+def call(tool: Tool[..., Any] | str, arguments: dict[str, Any] | str | None = None, **fields: Any) -> ToolCall:
+    """A call as a turn holds it; its id is new unless given."""
+    name = tool if isinstance(tool, str) else tool.name
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+    number = next(_numbers)
+    return ToolCall(**{"call_id": f"c{number}", "name": name, "arguments": text, "turn_id": f"t{number}", **fields})
+
+
+async def collect(flow: Flow[ToolEvent, tuple[ToolResult, ...]]) -> tuple[list[ToolEvent], tuple[ToolResult, ...]]:
+    """All events of an execution, and its results."""
+    async with flow.open() as events:
+        seen = [event async for event in events]
+    return seen, events.value
+
+
+async def run(*tools: Tool[..., Any], **options: Any) -> tuple[list[ToolEvent], tuple[ToolResult, ...]]:
+    """Call each tool once, without arguments."""
+    return await collect(execute_all(Toolkit(*tools), [call(tool) for tool in tools], **options))
+
+
+def intermediates(events: Sequence[ToolEvent], tool: str) -> list[Any]:
+    """What a tool showed, in order."""
+    return [event.data for event in events if isinstance(event, Intermediate) and event.tool == tool]
+
+
+def outputs(events: Sequence[ToolEvent]) -> list[str]:
+    """The names of the tools in the order in which they ended."""
+    return [event.tool for event in events if isinstance(event, Output)]
+
+
+def nothing_left() -> None:
+    """Whatever was not closed warns when it is collected, and a warning is an error."""
+    gc.collect()

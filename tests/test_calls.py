@@ -1,0 +1,559 @@
+"""One running call: its events, its reducer, its limits, and how it ends. With cases of `cases/tool_execution.json`."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import anyio.from_thread
+import anyio.lowlevel
+import anyio.to_thread
+import pytest
+
+from streamkit.channel import QUOTA_LIMIT
+from streamkit.decorators import streaming_tool, tool
+from streamkit.errors import SinkClosed
+from streamkit.execute import execute_all
+from streamkit.flows import Flow, Sink, flow
+from streamkit.reducers import Reducer, count, last
+from streamkit.testing.grammar import check_grammar
+from streamkit.tool_events import Failure, Intermediate, Output, ToolEvent, Value, walk
+from streamkit.toolkit import Toolkit
+from streamkit.tools import Tool, ToolContext, current_sink
+from streamkit.turns import TextDelta
+
+from .calling import GUARD_SECONDS, call, intermediates, nothing_left, run
+
+# events and reducers
+
+
+async def test_the_model_sees_only_what_the_reducer_made() -> None:
+    @streaming_tool(finalize=lambda events: events[-1]["result"])
+    async def fetch() -> AsyncIterator[dict[str, Any]]:
+        """Reports progress."""
+        yield {"p": 50}
+        yield {"p": 100}
+        yield {"result": "x"}
+
+    events, (result,) = await run(fetch)
+    assert intermediates(events, "fetch") == [{"p": 50}, {"p": 100}, {"result": "x"}]
+    assert isinstance(events[-1], Output)
+    assert isinstance(result, Value)
+    assert (result.value, result.text) == ("x", "x")
+
+
+async def test_events_carry_their_call() -> None:
+    @streaming_tool(finalize=len)
+    async def counting(n: int) -> AsyncIterator[int]:
+        """Counts."""
+        for number in range(n):
+            yield number
+            await anyio.lowlevel.checkpoint()
+
+    one, two = call(counting, {"n": 3}), call(counting, {"n": 3})
+    async with execute_all(Toolkit(counting), [one, two]).open() as events:
+        seen = [event async for event in events]
+    for each in (one, two):
+        own = [event for event in seen if event.call_id == each.call_id]
+        assert [event.data for event in own if isinstance(event, Intermediate)] == [0, 1, 2]
+        assert isinstance(own[-1], Output)
+
+
+async def test_every_event_goes_to_the_consumer_then_to_the_reducer() -> None:
+    order: list[str] = []
+
+    def step(state: int, event: int) -> int:
+        order.append(f"reduced {event}")
+        return state + event
+
+    @streaming_tool(reduce=Reducer(lambda: 0, step, lambda state: state))
+    async def two() -> AsyncIterator[int]:
+        """Two events."""
+        yield 1
+        yield 2
+
+    seen = execute_all(Toolkit(two), [call(two)]).tap(
+        lambda event: order.append(f"seen {event.data}") if isinstance(event, Intermediate) else None
+    )
+    (result,) = await seen
+    assert order == ["seen 1", "reduced 1", "seen 2", "reduced 2"]
+    assert isinstance(result, Value)
+    assert result.value == 3
+
+
+@pytest.mark.parametrize("where", ["start", "step", "finish", "nothing came"])
+async def test_a_reducer_that_fails_is_the_failure_of_its_call_alone(where: str) -> None:
+    def fail(*_: object) -> Any:
+        raise ZeroDivisionError
+
+    reducers = {
+        "start": Reducer(fail, lambda state, event: state, lambda state: state),
+        "step": Reducer(int, fail, lambda state: state),
+        "finish": Reducer(int, lambda state, event: state, fail),
+        "nothing came": last(str),
+    }
+    closed: list[str] = []
+
+    @streaming_tool(reduce=reducers[where])
+    async def gen() -> AsyncIterator[int]:
+        """Yields numbers."""
+        try:
+            yield 1
+            yield 2
+        finally:
+            closed.append("gen")
+
+    @tool
+    async def other() -> str:
+        """Is not touched."""
+        return "fine"
+
+    events, (result, fine) = await run(gen, other)
+    assert isinstance(result, Failure)
+    assert result.kind == "reducer_failed"
+    assert isinstance(fine, Value)
+    assert closed == ([] if where == "start" else ["gen"])
+    check_grammar(events)
+
+
+async def test_what_a_tool_sends_from_anywhere_arrives_before_its_output() -> None:
+    async def deep(number: int) -> None:
+        async def deeper() -> None:
+            await current_sink().send(number)
+
+        await deeper()
+
+    @tool
+    async def sends(out: Sink[int]) -> str:
+        """Sends directly, from a helper, from tasks, from a thread."""
+        await out.send(0)
+        await deep(1)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(deep, 2)
+        with out.branch() as mine:
+            await mine.send(3)
+        await anyio.to_thread.run_sync(out.send_from_thread, 4)
+        return "done"
+
+    other = tool(sends.function, name="other")
+    events, results = await run(sends, other)
+    for name in ("sends", "other"):
+        assert intermediates(events, name) == [0, 1, 2, 3, 4]
+    assert [result.text for result in results if isinstance(result, Value)] == ["done", "done"]
+    check_grammar(events)
+
+
+async def test_a_plain_function_sends_from_its_thread() -> None:
+    @tool
+    def sends(context: ToolContext[str], out: Sink[str]) -> str:
+        """Runs in a thread, and starts another one."""
+        out.send_from_thread(context.context)
+        thread = threading.Thread(target=out.send_from_thread, args=("from another thread",))
+        thread.start()
+        thread.join(GUARD_SECONDS)
+        return context.tool
+
+    events, (result,) = await run(sends, context="given")
+    assert intermediates(events, "sends") == ["given", "from another thread"]
+    assert isinstance(result, Value)
+    assert result.text == "sends"
+
+
+async def test_sending_after_the_call_has_ended_is_refused() -> None:
+    kept: list[Sink[int]] = []
+
+    @tool
+    async def keeps(out: Sink[int]) -> None:
+        """Lets its sink escape."""
+        kept.append(out)
+
+    await run(keeps)
+    with pytest.raises(SinkClosed):
+        await kept[0].send(1)
+
+
+async def test_events_of_an_inner_run_keep_their_shape_and_their_path() -> None:
+    @streaming_tool(finalize=len)
+    async def look(x: int) -> AsyncIterator[int]:
+        """Shows x."""
+        yield x
+
+    @tool
+    async def ask(out: Sink[Any], question: str) -> str:
+        """Runs an inner call with the same id as its own."""
+        await out.send(TextDelta("let me see"))
+        await out.forward(execute_all(Toolkit(look), [call(look, {"x": 1}, call_id="call_1")]))
+        return "one"
+
+    async with execute_all(Toolkit(ask), [call(ask, {"question": "?"}, call_id="call_1")]).open() as events:
+        seen = [event async for event in events]
+    inner = [walk(event) for event in seen if isinstance(event, Intermediate)]
+    assert inner[0] == (("call_1",), TextDelta("let me see"))
+    assert [path for path, _ in inner] == [("call_1",)] * 4
+    assert [event.data for _, event in inner if isinstance(event, Intermediate)] == [1]
+    execution_ids = [event.execution_id for _, event in map(walk, seen) if hasattr(event, "execution_id")]
+    assert execution_ids[1].startswith(execution_ids[0] + "/")
+    check_grammar(seen)
+
+
+async def test_what_came_back_decides_how_a_call_runs() -> None:
+    @flow
+    async def work(out: Sink[str]) -> str:
+        await out.send("from the flow")
+        return "value of the flow"
+
+    @tool
+    async def hidden() -> Any:
+        """A coroutine function that gives a flow."""
+        return work()
+
+    @tool
+    def plain() -> Any:
+        """A plain function that gives a coroutine."""
+        return hidden_value()
+
+    async def hidden_value() -> str:
+        return "value of the coroutine"
+
+    @tool
+    def flows() -> Flow[str, str]:
+        """A function that gives a flow."""
+        return work()
+
+    events, results = await run(hidden, plain, flows)
+    values = [result.text for result in results if isinstance(result, Value)]
+    assert values == ["value of the flow", "value of the coroutine", "value of the flow"]
+    assert intermediates(events, "hidden") == intermediates(events, "flows") == ["from the flow"]
+
+
+# how a call ends
+
+
+@pytest.mark.parametrize("held", ["nothing", "timeout", "task group"])
+@pytest.mark.parametrize("taken", [1, 2, 3, None])
+async def test_a_generator_is_driven_and_closed_in_one_task(held: str, taken: int | None) -> None:
+    tasks: list[Any] = []
+    block: dict[str, Any] = {
+        "nothing": contextlib.nullcontext,
+        "timeout": lambda: anyio.fail_after(GUARD_SECONDS),
+        "task group": anyio.create_task_group,
+    }
+
+    async def numbers() -> AsyncIterator[int]:
+        for number in range(4):
+            tasks.append(anyio.get_current_task().id)
+            yield number
+
+    @streaming_tool(finalize=len)
+    async def gen() -> AsyncIterator[int]:
+        """Holds something across its yields."""
+        try:
+            if held == "task group":
+                async with anyio.create_task_group() as group:
+                    group.start_soon(anyio.sleep_forever)
+                    async for number in numbers():
+                        yield number
+                    group.cancel_scope.cancel()
+            else:
+                with block[held]():
+                    async for number in numbers():
+                        yield number
+        finally:
+            tasks.append(anyio.get_current_task().id)
+
+    seen = 0
+    async with execute_all(Toolkit(gen), [call(gen)]).open() as events:
+        async for event in events:
+            seen += isinstance(event, Intermediate)
+            if seen == taken:
+                break
+    assert len(set(tasks)) == 1
+    assert len(tasks) > (taken or 4), "the generator was closed when the block was left"
+    nothing_left()
+
+
+async def test_a_scope_of_the_generator_that_fires_in_our_send_is_the_generators() -> None:
+    blocked = anyio.Event()
+
+    @streaming_tool(finalize=list)
+    async def gen() -> AsyncIterator[str]:
+        """Its own time limit fires while its event waits for a slow consumer."""
+        with anyio.move_on_after(GUARD_SECONDS) as scope:
+            for number in range(10 * QUOTA_LIMIT):
+                if number == 5 * QUOTA_LIMIT:
+                    blocked.set()
+                yield str(number)
+                if blocked.is_set():
+                    scope.cancel()
+        yield "went on"
+
+    events, (result,) = await run(gen)
+    assert isinstance(result, Value)
+    assert result.value[-1] == "went on"
+    check_grammar(events)
+
+
+@pytest.mark.parametrize("tool_ends", ["never", "raises in its cleanup", "swallows one cancellation"])
+async def test_leaving_early_is_clean_whatever_the_tools_do(tool_ends: str, caplog: pytest.LogCaptureFixture) -> None:
+    cleaned: list[str] = []
+
+    def endless(name: str) -> Any:
+        async def gen() -> AsyncIterator[int]:
+            """Never ends."""
+            try:
+                while True:
+                    yield 1
+                    try:
+                        await anyio.sleep(0.001)
+                    except anyio.get_cancelled_exc_class():
+                        if tool_ends != "swallows one cancellation":
+                            raise
+            finally:
+                cleaned.append(name)
+                if tool_ends == "raises in its cleanup":
+                    raise ValueError("in cleanup")
+
+        return streaming_tool(gen, name=name, finalize=len)
+
+    one, two = endless("one"), endless("two")
+    seen = 0
+    async with execute_all(Toolkit(one, two), [call(one), call(two)]).open() as events:
+        async for event in events:
+            seen += isinstance(event, Intermediate)
+            if seen == 3:
+                break
+    assert sorted(cleaned) == ["one", "two"]
+    nothing_left()
+
+
+async def test_a_generator_finishes_its_shielded_cleanup_before_the_block_is_left() -> None:
+    log: list[str] = []
+
+    @streaming_tool(finalize=len)
+    async def gen() -> AsyncIterator[int]:
+        """Cleans up slowly."""
+        try:
+            while True:
+                yield 1
+                await anyio.lowlevel.checkpoint()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.lowlevel.checkpoint()
+                log.append("closed")
+
+    async with execute_all(Toolkit(gen), [call(gen)]).open() as events:
+        async for event in events:
+            if isinstance(event, Intermediate):
+                break
+    assert log == ["closed"]
+    nothing_left()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_native_cancellation_twice_ends_as_cancelled() -> None:
+    entered = asyncio.Event()
+
+    @streaming_tool(finalize=len)
+    async def gen() -> AsyncIterator[int]:
+        """Its cleanup waits."""
+        try:
+            yield 1
+            await asyncio.sleep(GUARD_SECONDS)
+        finally:
+            entered.set()
+            with anyio.CancelScope(shield=True):
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+
+    async def consume() -> None:
+        async with execute_all(Toolkit(gen), [call(gen)]).open() as events:
+            async for _ in events:
+                pass
+
+    task = asyncio.create_task(consume())
+    await asyncio.sleep(0.01)
+    task.cancel()
+    await entered.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert task.cancelled()
+
+
+async def test_a_tool_that_cancels_itself_is_a_failure_and_not_silence() -> None:
+    @tool
+    async def raises() -> None:
+        """Raises a cancellation that nobody asked for."""
+        kept: list[BaseException] = []
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            try:
+                await anyio.lowlevel.checkpoint()
+            except anyio.get_cancelled_exc_class() as error:
+                kept.append(error)
+        raise kept[0]
+
+    @tool
+    async def other() -> str:
+        """Is not touched."""
+        await anyio.lowlevel.checkpoint()
+        return "fine"
+
+    events, (result, fine) = await run(raises, other)
+    assert isinstance(result, Failure)
+    assert result.kind == "cancelled"
+    assert isinstance(fine, Value)
+    check_grammar(events)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_tool_that_cancels_its_own_task_is_a_failure() -> None:
+    @tool
+    async def cancels() -> None:
+        """Cancels the task that it runs in."""
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+
+    _, (result,) = await run(cancels)
+    assert isinstance(result, Failure)
+    assert result.kind == "cancelled"
+
+
+async def test_a_slow_consumer_slows_the_tool_down() -> None:
+    produced = 0
+
+    @streaming_tool(reduce=count())
+    async def gen() -> AsyncIterator[int]:
+        """Yields as fast as it may."""
+        nonlocal produced
+        for produced in range(1, 20_001):
+            yield produced
+
+    consumed = 0
+    async with execute_all(Toolkit(gen), [call(gen)]).open() as events:
+        async for event in events:
+            consumed += isinstance(event, Intermediate)
+            assert produced - consumed <= 2 * QUOTA_LIMIT + 1
+            if consumed == 5000:
+                break
+    assert produced < 5000 + 3 * QUOTA_LIMIT
+
+
+# limits
+
+
+async def test_a_tool_over_its_time_is_cut_off_and_the_other_is_not() -> None:
+    log: list[str] = []
+
+    @tool(timeout_seconds=0.02)
+    async def a() -> None:
+        """Sleeps."""
+        try:
+            await anyio.sleep_forever()
+        finally:
+            log.append("a cleaned up")
+
+    @tool
+    async def b() -> str:
+        """Returns at once."""
+        return "b"
+
+    _, (slow, fast) = await run(a, b)
+    assert isinstance(slow, Failure)
+    assert (slow.kind, slow.message) == ("timeout", "a did not finish within 0.02 seconds.")
+    assert isinstance(fast, Value)
+    assert log == ["a cleaned up"]
+
+
+async def test_the_idle_limit_starts_anew_with_each_event() -> None:
+    @streaming_tool(finalize=len, idle_timeout_seconds=0.02, timeout_seconds=GUARD_SECONDS)
+    async def gen() -> AsyncIterator[int]:
+        """Falls silent."""
+        for number in range(5):
+            yield number
+        await anyio.sleep_forever()
+
+    events, (result,) = await run(gen)
+    assert intermediates(events, "gen") == [0, 1, 2, 3, 4]
+    assert isinstance(result, Failure)
+    assert (result.kind, result.message) == ("idle_timeout", "gen gave no sign of life for 0.02 seconds.")
+
+
+async def test_a_slow_consumer_does_not_count_as_time_of_the_tool() -> None:
+    @streaming_tool(finalize=len, timeout_seconds=0.2, idle_timeout_seconds=0.2)
+    async def gen() -> AsyncIterator[int]:
+        """Waits for its consumer."""
+        for number in range(3 * QUOTA_LIMIT):
+            yield number
+
+    async with execute_all(Toolkit(gen), [call(gen)]).open() as events:
+        async for event in events:
+            if isinstance(event, Intermediate) and event.data == 0:
+                await anyio.sleep(0.4)
+    (result,) = events.value
+    assert isinstance(result, Value)
+
+
+async def test_a_result_that_came_in_spite_of_the_limit_counts() -> None:
+    @tool(timeout_seconds=0.01)
+    async def commits() -> str:
+        """Must not be cut off in the middle."""
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(0.03)
+        return "committed"
+
+    _, (result,) = await run(commits)
+    assert isinstance(result, Value)
+    assert result.value == "committed"
+
+
+# what is no fault of the tool
+
+
+async def test_an_error_from_downstream_ends_the_run_as_itself() -> None:
+    class Downstream(Exception):
+        """Raised by a map above the executor."""
+
+    def fail(event: ToolEvent) -> ToolEvent:
+        if isinstance(event, Intermediate):
+            raise Downstream
+        return event
+
+    @streaming_tool(finalize=len)
+    async def gen() -> AsyncIterator[int]:
+        """Innocent."""
+        yield 1
+
+    @tool
+    async def sends(out: Sink[int]) -> str:
+        """Swallows what its send raises."""
+        with contextlib.suppress(Exception):
+            await out.send(1)
+        return "went on"
+
+    innocents: list[Tool[..., Any]] = [gen, sends]
+    for innocent in innocents:
+        with pytest.raises(Downstream):
+            await execute_all(Toolkit(innocent), [call(innocent)]).map(fail)
+
+
+async def test_closing_errors_are_logged_and_change_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(state: int, event: int) -> int:
+        raise ValueError("reducer")
+
+    @streaming_tool(reduce=Reducer(int, fail, lambda state: state))
+    async def gen() -> AsyncIterator[int]:
+        """Raises when it is closed."""
+        try:
+            yield 1
+        finally:
+            raise LookupError("in cleanup")
+
+    _, (result,) = await run(gen)
+    assert isinstance(result, Failure)
+    assert result.kind == "reducer_failed"
+    assert "closing" in caplog.text

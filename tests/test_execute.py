@@ -1,0 +1,435 @@
+"""`execute_all`: calls side by side, each with its own outcome. The cases are those of `cases/tool_execution.json`."""
+
+import contextvars
+import datetime
+import threading
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import msgspec
+import pytest
+
+from streamkit.approval import Allow, Deny, Question, Undecided, Verdict
+from streamkit.decorators import streaming_tool, tool
+from streamkit.errors import ToolError
+from streamkit.execute import execute_all
+from streamkit.items import ToolCall
+from streamkit.testing.grammar import check_grammar
+from streamkit.tool_events import (
+    ApprovalRequested,
+    Failure,
+    Intermediate,
+    Output,
+    Pending,
+    ToolEvent,
+    ToolStarted,
+    Value,
+)
+from streamkit.toolkit import Toolkit
+from streamkit.tools import ToolContext
+
+from .calling import GUARD_SECONDS, call, collect, outputs, run
+
+# results and their order
+
+
+async def test_one_of_three_fails_and_the_others_keep_their_results() -> None:
+    b_failed = anyio.Event()
+
+    @tool
+    async def a() -> str:
+        """Slow."""
+        await b_failed.wait()
+        return "A"
+
+    @tool
+    async def b() -> str:
+        """Fails at once."""
+        b_failed.set()
+        raise ToolError("boom")
+
+    @tool
+    async def c() -> str:
+        """Fast."""
+        return "C"
+
+    events, results = await run(a, b, c)
+    assert [(result.tool, getattr(result, "text", None)) for result in results] == [("a", "A"), ("b", None), ("c", "C")]
+    assert isinstance(results[1], Failure)
+    assert (results[1].kind, results[1].message) == ("failed", "boom")
+    check_grammar(events)
+
+
+async def test_events_come_as_things_happen_and_results_in_call_order() -> None:
+    fast_ended = anyio.Event()
+
+    @tool
+    async def slow() -> int:
+        """Waits for the other."""
+        await fast_ended.wait()
+        return 1
+
+    @tool
+    async def fast() -> int:
+        """Does not wait."""
+        return 2
+
+    seen: list[ToolEvent] = []
+    kit = Toolkit(slow, fast)
+    async with execute_all(kit, [call(slow), call(fast)]).open() as events:
+        async for event in events:
+            seen.append(event)
+            if isinstance(event, Output) and event.tool == "fast":
+                fast_ended.set()
+    assert outputs(seen) == ["fast", "slow"]
+    assert [result.tool for result in events.value] == ["slow", "fast"]
+
+
+async def test_no_calls_give_no_results() -> None:
+    assert await collect(execute_all(Toolkit(), [])) == ([], ())
+
+
+@pytest.mark.parametrize("raised", [ValueError("secret /path"), KeyError("x"), SystemExit(1), GeneratorExit()])
+async def test_an_error_of_a_tool_is_told_in_a_safe_sentence(raised: BaseException) -> None:
+    @tool
+    async def fails() -> None:
+        """Fails."""
+        raise raised
+
+    _, (result,) = await run(fails)
+    assert isinstance(result, Failure)
+    assert (result.kind, result.message) == ("failed", "fails failed with an internal error.")
+    assert result.cause is raised
+    assert b"secret" not in msgspec.json.encode(result)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_an_interrupt_of_a_tool_ends_the_run_as_itself(backend: str) -> None:
+    @tool
+    async def interrupted() -> None:
+        """Ctrl-C arrives here."""
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        anyio.run(run, interrupted, backend=backend)
+
+
+async def test_values_are_written_as_json_and_what_has_no_json_fails_alone() -> None:
+    def returning(name: str, value: Any) -> Any:
+        async def function() -> Any:
+            """Gives a value."""
+            return value
+
+        return tool(function, name=name)
+
+    loop: list[Any] = []
+    loop.append(loop)
+    tools = [
+        returning("when", {"when": datetime.datetime(2026, 1, 2)}),
+        returning("few", {1}),
+        returning("raw", b"\xff"),
+        returning("nothing", None),
+        returning("lone", "a\ud800b"),
+        returning("object", object()),
+        returning("endless", loop),
+    ]
+    _, results = await run(*tools)
+    texts = [
+        result.text if isinstance(result, Value) else result.kind
+        for result in results
+        if not isinstance(result, Pending)
+    ]
+    assert texts == [
+        '{"when":"2026-01-02T00:00:00"}', "[1]", '"/w=="', "null", "a\ufffdb", "not_serialisable", "not_serialisable",
+    ]  # fmt: skip
+    assert isinstance(results[5], Failure)
+    assert results[5].message == "object returned a value of type object, which cannot be written as JSON."
+    for result in results:
+        if isinstance(result, Value):
+            result.text.encode()
+
+
+# threads and the event loop
+
+
+async def test_a_blocking_function_does_not_hold_up_the_others() -> None:
+    all_ticks = threading.Event()
+
+    @tool
+    def block() -> str:
+        """Blocks its thread until the other tool is through."""
+        assert all_ticks.wait(GUARD_SECONDS)
+        return "done"
+
+    @streaming_tool(finalize=len)
+    async def tick() -> AsyncIterator[int]:
+        """Ten ticks."""
+        for number in range(10):
+            yield number
+        all_ticks.set()
+
+    events, results = await run(block, tick)
+    assert outputs(events) == ["tick", "block"]
+    assert [result.text for result in results if isinstance(result, Value)] == ["done", "10"]
+
+
+async def test_a_plain_generator_shows_its_events_live() -> None:
+    arrived = [threading.Event() for _ in range(3)]
+
+    @streaming_tool(finalize=sum)
+    def gen() -> Iterator[int]:
+        """Goes on only when each event has arrived."""
+        for number in range(3):
+            yield number
+            assert arrived[number].wait(GUARD_SECONDS)
+
+    async with execute_all(Toolkit(gen), [call(gen)]).open() as events:
+        async for event in events:
+            if isinstance(event, Intermediate):
+                arrived[event.data].set()
+    (result,) = events.value
+    assert isinstance(result, Value)
+    assert result.value == 3
+
+
+async def test_a_function_left_behind_on_its_thread_says_so() -> None:
+    released = threading.Event()
+
+    @tool(timeout_seconds=0.01)
+    def block() -> None:
+        """Cannot be stopped."""
+        assert released.wait(GUARD_SECONDS)
+
+    _, (result,) = await run(block)
+    released.set()
+    assert isinstance(result, Failure)
+    assert result.kind == "timeout"
+    assert result.message == "block did not finish within 0.01 seconds; it may still be running."
+
+
+# context variables
+
+who: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
+
+
+async def test_tools_see_what_the_caller_set_and_nobody_sees_what_a_tool_set() -> None:
+    seen: list[str] = []
+
+    @tool
+    async def coroutine() -> None:
+        """Reads and sets."""
+        seen.append(who.get())
+        who.set("coroutine")
+
+    @tool
+    def plain() -> None:
+        """Reads and sets in a thread."""
+        seen.append(who.get())
+        who.set("plain")
+
+    @streaming_tool(finalize=len)
+    async def generator() -> AsyncIterator[int]:
+        """Reads before the first and after the second event."""
+        seen.append(who.get())
+        yield 1
+        yield 2
+        seen.append(who.get())
+        who.set("generator")
+
+    who.set("u1")
+    await run(coroutine, plain, generator, coroutine_again := tool(coroutine.function, name="again"), max_concurrency=1)
+    assert coroutine_again.name == "again"
+    assert (seen, who.get()) == (["u1"] * 5, "u1")
+
+
+# places, lanes, duplicates
+
+
+async def test_no_more_calls_run_at_once_than_there_are_places() -> None:
+    running = most = 0
+
+    @tool
+    async def work() -> None:
+        """Counts how many run."""
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        for _ in range(3):
+            await anyio.lowlevel.checkpoint()
+        running -= 1
+
+    _, results = await collect(execute_all(Toolkit(work), [call(work) for _ in range(20)], max_concurrency=4))
+    assert (most, len(results)) == (4, 20)
+
+
+@pytest.mark.parametrize("denied", [False, True])
+async def test_calls_that_share_a_key_run_in_call_order(denied: bool) -> None:
+    log: list[str] = []
+
+    async def write(name: str) -> None:
+        """Takes a while."""
+        log.append(f"{name} begins")
+        await anyio.lowlevel.checkpoint()
+        log.append(f"{name} ends")
+
+    writes = tool(write, serial="files")
+    reads = tool(write, name="reads")
+    first_asked = anyio.Event()
+
+    async def authorize(question: Question) -> Verdict:
+        if question.call.arguments["name"] == "one":
+            await first_asked.wait()  # decided last
+            return Deny("no") if denied else Allow()
+        if question.call.arguments["name"] == "free":
+            first_asked.set()
+        return Allow()
+
+    calls = [call(writes, {"name": "one"}), call(writes, {"name": "two"}), call(reads, {"name": "free"})]
+    await collect(execute_all(Toolkit(writes, reads), calls, authorize=authorize))
+    ordered = [line for line in log if "free" not in line]
+    whole = ["one begins", "one ends", "two begins", "two ends"]
+    assert ordered == (whole[2:] if denied else whole)
+
+
+async def test_a_call_that_waits_for_its_lane_takes_no_place() -> None:
+    second_ran = anyio.Event()
+
+    @tool(serial="files")
+    async def write(n: int) -> None:
+        """The first one waits for a call of another lane."""
+        if n == 0:
+            await second_ran.wait()
+
+    @tool
+    async def read() -> None:
+        """Needs the second place."""
+        second_ran.set()
+
+    with anyio.fail_after(GUARD_SECONDS):
+        calls = [call(write, {"n": 0}), call(write, {"n": 1}), call(read)]
+        _, results = await collect(execute_all(Toolkit(write, read), calls, max_concurrency=2))
+    assert all(isinstance(result, Value) for result in results)
+
+
+async def test_an_id_that_comes_twice_runs_once() -> None:
+    runs = 0
+
+    @tool
+    async def read(p: str) -> str:
+        """Reads."""
+        nonlocal runs
+        runs += 1
+        return p
+
+    calls = [call(read, text, call_id="c1") for text in ('{"p":"a"}', '{"p": "a"}', '{"p":"b"}')]
+    events, (first, same, other) = await collect(execute_all(Toolkit(read), calls))
+    assert (runs, first is same, len(events)) == (1, True, 2)
+    assert isinstance(other, Failure)
+    assert other.kind == "duplicate_call"
+
+
+# calls that do not run
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind", "says"),
+    [
+        (ToolCall("c", "serch", "{}"), "unknown_tool", "There is no tool serch. The tools are: read, off."),
+        (ToolCall("c", "off", "{}"), "disabled_tool", "off cannot be used now: maintenance"),
+        (ToolCall("c", "read", "{}"), "invalid_input", "p"),
+        (ToolCall("c", "read", '{"p": "a'), "invalid_input", "JSON"),
+        (ToolCall("c", "read", "[1]", problem="The arguments are not an object."), "invalid_input", "not an object"),
+        (ToolCall("c", "", "{}", problem="The call has no name."), "invalid_input", "no name"),
+        (ToolCall("c", "read", '{"p', abandoned="incomplete"), "truncated", "incomplete"),
+    ],
+)
+async def test_a_call_that_cannot_run_is_answered_and_the_others_go_on(wrong: ToolCall, kind: str, says: str) -> None:
+    @tool
+    async def read(p: str) -> str:
+        """Reads."""
+        return p
+
+    @tool
+    async def off() -> None:
+        """Is switched off."""
+
+    kit = Toolkit(read, off).disabled("off", "maintenance")
+    events, (failure, value) = await collect(execute_all(kit, [wrong, call(read, {"p": "a"})]))
+    assert isinstance(failure, Failure)
+    assert failure.kind == kind
+    assert says in failure.message
+    assert isinstance(value, Value)
+    assert not any(isinstance(event, ToolStarted) and event.call_id == "c" for event in events)
+    check_grammar(events)
+
+
+async def deny(question: Question) -> Verdict:
+    return Deny("not on Fridays")
+
+
+async def leave_open(question: Question) -> Verdict:
+    await question.announce({"note": "please"})
+    await question.announce({"note": "again"})
+    return Undecided()
+
+
+async def edit(question: Question) -> Verdict:
+    return Allow({"p": "b"})
+
+
+async def edit_wrongly(question: Question) -> Verdict:
+    return Allow({"p": 3})
+
+
+async def break_down(question: Question) -> Verdict:
+    raise LookupError("the database of verdicts is gone")
+
+
+async def answer_nonsense(question: Question) -> Any:
+    return True
+
+
+@pytest.mark.parametrize(
+    ("authorize", "outcome"),
+    [
+        (deny, "denied: The call of read was denied: not on Fridays"),
+        (leave_open, "pending"),
+        (edit, "b"),
+        (edit_wrongly, "invalid_input: "),
+        (break_down, "denied: The call of read was denied: it could not be decided whether this call may run"),
+        (answer_nonsense, "denied: The call of read was denied: it could not be decided whether this call may run"),
+    ],
+)
+async def test_a_verdict_decides_what_becomes_of_a_call(authorize: Any, outcome: str) -> None:
+    @tool
+    async def read(p: str) -> str:
+        """Reads."""
+        return p
+
+    events, (result,) = await collect(
+        execute_all(Toolkit(read), [call(read, {"p": "a"}, call_id="c1")], authorize=authorize)
+    )
+    match result:
+        case Value():
+            assert result.text == outcome
+            started = next(event for event in events if isinstance(event, ToolStarted))
+            assert started.arguments == {"p": "b"}
+        case Failure():
+            assert f"{result.kind}: {result.message}".startswith(outcome)
+        case Pending():
+            assert outcome == "pending"
+            assert events == [ApprovalRequested(events[0].execution_id, "c1", "read", {"p": "a"}, {"note": "please"})]  # type: ignore[union-attr]
+    check_grammar(events, pending=["c1"])
+
+
+async def test_an_execution_id_is_the_turn_and_the_place() -> None:
+    @tool
+    async def read(context: ToolContext[None]) -> str:
+        """Tells who it is."""
+        return context.execution_id
+
+    calls = [call(read, turn_id="t7", place=place) for place in (2, 0)]
+    _, results = await collect(execute_all(Toolkit(read), calls))
+    assert [result.text for result in results if isinstance(result, Value)] == ["t7.2", "t7.0"]
