@@ -96,9 +96,10 @@ def check_grammar(events: Iterable[RunEvent], *, complete: bool = True, pending:
 
 
 class _Checker:
-    """Of one stream of events; the inner runs of each call have another one."""
+    """Of one stream of events; the inner runs of each call have another one, among whose events anything may stand."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, inner: bool = False) -> None:
+        self._is_inner = inner
         self._phases: dict[str, Phase] = {}
         self._inner: dict[str, _Checker | None] = {}
         self._turn: str | None = None  # the one under way
@@ -114,7 +115,7 @@ class _Checker:
                 raise _InterleavedError(f"turn {event.turn.turn_id} ends, but the one under way is {self._turn}")
             self._turn = None
         elif isinstance(event, _CONTENT):
-            self._check(self._turn is not None, f"a {type(event).__name__} outside of a turn")
+            self._check(self._is_inner or self._turn is not None, f"a {type(event).__name__} outside of a turn")
         if isinstance(event, ToolInputEvent | ToolEvent):
             self._move(event)
         if type(event) is Intermediate and event.event is not None:
@@ -138,7 +139,7 @@ class _Checker:
             ran = phase is Phase.RUNNING or isinstance(event.result, Failure)
             self._check(ran, f"call {call_id} has a value, but it never ran")
         if after in (Phase.WRITING, Phase.RUNNING) and after is not phase:
-            self._inner[call_id] = _Checker()
+            self._inner[call_id] = _Checker(inner=True)
         self._phases[call_id] = after
 
     def _feed_inner(self, call_id: str, event: RunEvent) -> None:

@@ -88,7 +88,7 @@ def test_what_may_happen_passes(events: Sequence[RunEvent]) -> None:
         ([BEGIN, START, abandoned("malformed"), STARTED], "for call c, which is abandoned as malformed"),
         ([STARTED, Output("c", "read", Value("d", "read", 1, "1"))], "has the result of another"),
         ([STARTED, Output("c", "read", Pending("c", "read"))], "its result is pending"),
-        ([STARTED, Intermediate("c", "ask", event=TextDelta("x"))], "event 1: inside call c: a TextDelta outside"),
+        ([STARTED, Intermediate("c", "ask", event=DELTA)], "event 1: inside call c: a ToolInputDelta for call c"),
     ],
 )
 def test_what_must_not_happen_is_named(events: Sequence[RunEvent], says: str) -> None:
