@@ -1,0 +1,158 @@
+"""The loop:
+
+one state threaded through steps, each mostly a model turn and the calls it asked for, until a step says stop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeVar
+
+import anyio
+import anyio.lowlevel
+import msgspec
+
+from .approval import Authorize, allow_all
+from .execute import execute_all
+from .flows import Flow, Sink, flow
+from .history import Conversation
+from .items import History, ToolCall
+from .ledger import Ledger, new_ledger
+from .providers.model import Model
+from .sinks import MappedSink
+from .tool_events import Failure, RunEvent, ToolResult
+from .toolkit import Toolkit
+from .turns import ToolInputAbandoned, ToolInputAvailable, Turn, TurnEvent, TurnRequest
+
+E = TypeVar("E")
+S = TypeVar("S")
+N = TypeVar("N")
+
+CLOSING_SECONDS = 0.5
+"""How long the consumer may take over the calls that are abandoned while an error or a cancellation is on its way."""
+
+
+class Next(msgspec.Struct, Generic[S], frozen=True):
+    """The loop goes on with this state."""
+
+    state: S
+
+
+class Stop(msgspec.Struct, Generic[S], frozen=True):
+    """The loop ends; the state is its value."""
+
+    state: S
+
+
+Step = Callable[[Sink[Any], S], Awaitable[Next[S] | Stop[S]]] | Callable[[S], Flow[Any, Next[S] | Stop[S]]]
+"""`async (out, state) -> Next | Stop`, or a function of the state that gives a Flow with that value."""
+
+
+@flow
+async def loop(out: Sink[RunEvent], step: Step[S], state: S) -> S:
+    """Run steps until one gives Stop; the value is its state. A Conversation that has `ended` stops the loop, too.
+
+    A call that became available in a step, and that the step neither executed nor left pending, is abandoned as
+    discarded when the step ends. Anything but Next or Stop is a TypeError.
+    """
+    while True:
+        with new_ledger() as ledger:
+            outcome = await _run_step(out, step, state, ledger)
+        match outcome:
+            case Stop(state=state):
+                return state
+            case Next(state=state):
+                if isinstance(state, Conversation) and state.ended is not None:
+                    return state
+            case _:
+                raise TypeError(f"a step returns Next(state) or Stop(state), not {type(outcome).__name__}")
+        await anyio.lowlevel.checkpoint()
+
+
+async def _run_step(out: Sink[RunEvent], step: Step[S], state: S, ledger: Ledger) -> Any:
+    def note(event: RunEvent) -> RunEvent:
+        if type(event) is ToolInputAvailable:
+            ledger[event.call_id] = None
+        elif type(event) is ToolInputAbandoned:
+            ledger.pop(event.call_id, None)
+        return event
+
+    noting: Sink[RunEvent] = MappedSink(out, note)
+    try:
+        outcome = await (step(noting, state) if _takes_sink(step) else noting.forward(step(state)))
+    except BaseException:
+        with anyio.move_on_after(CLOSING_SECONDS, shield=True), contextlib.suppress(Exception):
+            await _discard(out, ledger)
+        raise
+    await _discard(out, ledger)
+    return outcome
+
+
+def _takes_sink(step: Callable[..., object]) -> bool:
+    return len(inspect.signature(step).parameters) > 1
+
+
+async def _discard(out: Sink[RunEvent], ledger: Ledger) -> None:
+    for call_id, hook in ledger.items():
+        event = ToolInputAbandoned(call_id, "discarded", "the step ended without running this call")
+        if hook is not None:
+            await hook(event)
+        await out.send(event)
+
+
+@flow
+async def stream_until_complete(
+    out: Sink[RunEvent], turn: Flow[TurnEvent, Turn], decide: Callable[[Turn], N | Flow[RunEvent, N]]
+) -> N:
+    """Run the turn to its end, then decide: Next, Stop, or a Flow that gives one of them."""
+    decided = decide(await out.forward(turn))
+    return await out.forward(decided) if isinstance(decided, Flow) else decided
+
+
+def next_state_from(
+    execution: Flow[E, tuple[ToolResult, ...]], build: Callable[[tuple[ToolResult, ...]], S]
+) -> Flow[E, Next[S]]:
+    """Run the calls, then go on with the state that is built from their results."""
+    return execution.then(lambda results: Next(build(results)))
+
+
+def converse(
+    model: Model,
+    toolkit: Toolkit,
+    history: History | Conversation,
+    *,
+    request: TurnRequest | None = None,
+    max_turns: int = 16,
+    authorize: Authorize = allow_all,
+    context: Any = None,
+    max_concurrency: int = 8,
+) -> Flow[RunEvent, Conversation]:
+    """The ready-made loop: ask, run the calls, ask again, until the model answers.
+
+    request: what else the model is asked (instructions, limits, tool choice); its history and tools are replaced.
+    max_turns: of this run. The calls of the last one are not run, but answered as not run, and `ended` is "turn_limit":
+    the history is whole and may go on. authorize, context, max_concurrency: as in `execute_all`.
+    """
+    asked = request or TurnRequest(())
+    start = history if isinstance(history, Conversation) else Conversation(history)
+
+    async def step(out: Sink[RunEvent], state: Conversation) -> Next[Conversation] | Stop[Conversation]:
+        ask = msgspec.structs.replace(asked, history=state.history, tools=toolkit.specs)
+        turn = await out.forward(toolkit.listen(model.stream_turn(ask)))
+        if not turn.wants_more:
+            return Stop(state.add(turn))
+        if state.turns + 1 >= start.turns + max_turns:
+            settled = state.add(turn, [_not_run(call) for call in turn.calls])
+            return Stop(msgspec.structs.replace(settled, ended="turn_limit"))
+        execution = execute_all(
+            toolkit, turn.calls, authorize=authorize, context=context, max_concurrency=max_concurrency
+        )
+        return Next(state.add(turn, await out.forward(execution)))
+
+    return loop(step, start)
+
+
+def _not_run(call: ToolCall) -> Failure:
+    return Failure(call.call_id, call.name, "cancelled", "This call did not run: the limit of turns was reached.")
