@@ -90,7 +90,7 @@ class Reduced(Protocol[E, V_co]):
 
 
 class ReducedOfAny(Protocol[V_co]):
-    """The decorator that a reducer of any events makes, such as `last(Progress)`: the function names their type."""
+    """The decorator of `finalize=`, or of a reducer of any events such as `count()`: the function names their type."""
 
     @overload
     def __call__(self, function: Callable[P, AsyncIterator[E]], /) -> StreamingTool[P, AsyncIterator[E], E, V_co]: ...
@@ -117,9 +117,9 @@ def streaming_tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]],
 @overload
 def streaming_tool(*, reduce: Reducer[object, Any, V], **options: Unpack[ToolOptions]) -> ReducedOfAny[V]: ...
 @overload
-def streaming_tool(
-    **options: Unpack[ReducingOptions[E, V]],
-) -> Reduced[E, V]: ...
+def streaming_tool(*, finalize: Callable[[list[Any]], V], **options: Unpack[ToolOptions]) -> ReducedOfAny[V]: ...
+@overload
+def streaming_tool(*, reduce: Reducer[E, Any, V], **options: Unpack[ToolOptions]) -> Reduced[E, V]: ...
 @overload
 def streaming_tool(
     function: Callable[P, AsyncIterator[E]],
