@@ -25,7 +25,7 @@ from .reducers import Reducer
 from .threads import iterate_in_thread, run_in_thread
 from .tool_events import Failure, FailureKind, Intermediate, RunEvent, ToolEvent, Value
 from .toolkit import ValidCall
-from .tools import StreamingTool, Tool, ToolContext, using_sink
+from .tools import StreamingTool, Tool, ToolContext, use_sink
 
 R = TypeVar("R")
 
@@ -44,7 +44,8 @@ async def run_call(call: ValidCall, context: ToolContext[Any], out: Sink[ToolEve
     course = _Course(call_id, tool, limits)
     sink = ToolSink(out, course)
     result: Value | Failure
-    with Meter() as meter, using_sink(sink):
+    use_sink(sink)
+    with Meter() as meter:
         try:
             work = _run_tool(tool, context, sink, call.arguments)
             value = await (work if limits is None else limits.run(work))

@@ -13,7 +13,7 @@ import json
 import logging
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from time import perf_counter
@@ -124,9 +124,13 @@ class _Execution:
         else:
             self._spawn(self._ask, place, valid)
 
-    def _spawn(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
+    def _spawn(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         """A task that sees what the caller set in context variables, and nothing that another task set."""
-        self._caller.copy().run(self._tasks.start_soon, function, *args)
+
+        def start() -> None:
+            self._tasks.start_soon(function, *args)
+
+        self._caller.copy().run(start)
 
     async def _ask(self, place: _Place, valid: ValidCall) -> None:
         hide_ledger()
@@ -138,7 +142,7 @@ class _Execution:
                     await self._end(place, self._failure(place, "denied", f"was denied: {reason}"), out)
                 case Allow(arguments=None):
                     self._allow(place, valid)
-                case Allow(arguments=arguments):
+                case Allow(arguments=dict() as arguments):
                     try:
                         self._allow(place, self._toolkit.revalidate(valid, arguments))
                     except InvalidCall as invalid:

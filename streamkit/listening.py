@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import anyio
@@ -22,7 +22,7 @@ from .turns import (
 
 R = TypeVar("R")
 
-OnInput = Callable[[ToolInputEvent], Awaitable[None] | None]
+OnInput = Callable[[ToolInputEvent], object]
 """Told of each event of a call of its tool, in order: plain or async. What it raises is logged."""
 
 CLOSING_SECONDS = 0.5

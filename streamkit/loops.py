@@ -71,7 +71,7 @@ async def loop(out: Sink[RunEvent], step: Step[S], state: S) -> S:
         await anyio.lowlevel.checkpoint()
 
 
-async def _run_step(out: Sink[RunEvent], step: Step[S], state: S, ledger: Ledger) -> Any:
+async def _run_step(out: Sink[RunEvent], step: Callable[..., Any], state: object, ledger: Ledger) -> Any:
     def note(event: RunEvent) -> RunEvent:
         if type(event) is ToolInputAvailable:
             ledger[event.call_id] = None

@@ -10,7 +10,6 @@ from contextvars import ContextVar
 
 from .items import Usage
 
-
 NOTHING = Usage()
 
 

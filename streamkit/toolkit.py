@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
+
+import msgspec
 
 from .errors import DefinitionError, InvalidCall, InvalidInput, ToolError
 from .flows import Flow
@@ -18,8 +19,7 @@ from .turns import TurnEvent
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class ValidCall:
+class ValidCall(msgspec.Struct, frozen=True, eq=False):
     """A call that fits its tool. arguments: decoded, by the name of the parameter, defaults filled in."""
 
     call: ToolCall
@@ -119,17 +119,11 @@ class Toolkit:
             raise _invalid(call, "unknown_tool", f"There is no tool {call.name}. The tools are: {known}.")
         if (why := self._disabled.get(call.name)) is not None:
             raise _invalid(call, "disabled_tool", f"{call.name} cannot be used now: {why}")
-        try:
-            return _checked(call, tool, tool.decode(call.arguments))
-        except InvalidInput as error:
-            raise _invalid(call, "invalid_input", str(error)) from error
+        return _checked(call, tool, lambda: tool.decode(call.arguments))
 
     def revalidate(self, valid: ValidCall, arguments: Mapping[str, Any]) -> ValidCall:
         """The same call with other arguments, checked like those of the model. Raises InvalidCall."""
-        try:
-            return _checked(valid.call, valid.tool, valid.tool.convert(arguments))
-        except InvalidInput as error:
-            raise _invalid(valid.call, "invalid_input", str(error)) from error
+        return _checked(valid.call, valid.tool, lambda: valid.tool.convert(arguments))
 
     def listen(self, flow: Flow[TurnEvent, R]) -> Flow[TurnEvent, R]:
         """The same turn, in which each tool with `on_input` hears how its calls are written, also under `await`.
@@ -145,12 +139,13 @@ def _invalid(call: ToolCall, kind: FailureKind, message: str) -> InvalidCall:
     return InvalidCall(Failure(call.call_id, call.name or "unnamed", kind, message))
 
 
-def _checked(call: ToolCall, tool: Tool[..., Any], arguments: dict[str, Any]) -> ValidCall:
-    if tool.check is not None:
-        try:
+def _checked(call: ToolCall, tool: Tool[..., Any], decode: Callable[[], dict[str, Any]]) -> ValidCall:
+    try:
+        arguments = decode()
+        if tool.check is not None:
             tool.check(**arguments)
-        except (ToolError, ValueError) as error:
-            raise _invalid(call, "invalid_input", f"The arguments of {tool.name} were refused: {error}") from error
-        except Exception as error:
-            raise _invalid(call, "invalid_input", f"The arguments of {tool.name} could not be checked.") from error
+    except (InvalidInput, ToolError, ValueError) as error:
+        raise _invalid(call, "invalid_input", f"The call of {tool.name} did not run: {error}") from error
+    except Exception as error:  # of a class or a check of the user; its message is not meant for the model
+        raise _invalid(call, "invalid_input", f"The call of {tool.name} did not run: bad arguments") from error
     return ValidCall(call, tool, arguments)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -37,8 +36,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider takes
 _DOES_NOT_DECODE = (msgspec.DecodeError, UnicodeEncodeError, RecursionError)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolContext(Generic[X_co]):
+class ToolContext(msgspec.Struct, Generic[X_co], frozen=True, eq=False):
     """What a running tool may know of its call.
 
     execution_id: names this execution for good, over restarts too; an idempotency key. attempt: from 1. context: what
@@ -61,8 +59,8 @@ class Tool(Generic[P, R_co]):
     takes_context, takes_sink: a ToolContext, then a Sink, come before them. What the function sends is shown, what it
     returns is the value.
     on_input: hears how the model writes a call; a plain or async function of one ToolInputEvent.
-    check: rules that a schema cannot say; a plain or async function of the arguments by name, which raises ToolError or
-    ValueError with a sentence for the model.
+    check: rules that a schema cannot say; a plain function of the arguments by name, which raises ToolError or
+    ValueError with a sentence for the model. It runs in the event loop; what has to wait belongs to `authorize`.
     serial: calls that share this key run one after another.
     timeout_seconds, idle_timeout_seconds: for the whole call, and until its next event.
     spec: what the model is told. in_thread: the function is plain and may block, so a worker thread has to call it.
@@ -155,14 +153,9 @@ def current_sink() -> Sink[Any]:
         raise FlowError("current_sink() is known only while a tool runs; elsewhere hand the sink down") from None
 
 
-@contextmanager
-def using_sink(sink: Sink[Any]) -> Iterator[None]:
-    """Inside the block, `current_sink()` is this one. For whoever runs a call."""
-    before = _sink.set(sink)
-    try:
-        yield
-    finally:
-        _sink.reset(before)
+def use_sink(sink: Sink[Any]) -> None:
+    """From here on `current_sink()` is this one, in this task. For whoever gives a call a task of its own."""
+    _sink.set(sink)
 
 
 def _check_words(tool: Tool[..., Any]) -> None:
@@ -208,6 +201,8 @@ def _check_functions(tool: Tool[..., Any]) -> None:
         f"{what}: its function cannot be called with its input (takes_context=, takes_sink= say what comes before)",
     )
     if tool.check is not None:
+        if inspect.iscoroutinefunction(tool.check):
+            raise DefinitionError(f"{what}: check= takes a plain function; what has to wait belongs to authorize=")
         _check_takes(tool.check, [], fields, f"{what}: check= must take the arguments of the tool by name")
     if tool.on_input is not None:
         _check_takes(tool.on_input, [None], (), f"{what}: on_input= must take one ToolInputEvent")

@@ -1,3 +1,4 @@
+import contextvars
 import dataclasses
 import functools
 import inspect
@@ -18,7 +19,7 @@ from streamkit.flows import Flow, Sink, flow
 from streamkit.items import ToolSpec
 from streamkit.reducers import Reducer, collect, count
 from streamkit.sinks import DroppingSink
-from streamkit.tools import StreamingTool, Tool, ToolContext, current_sink, using_sink
+from streamkit.tools import StreamingTool, Tool, ToolContext, current_sink, use_sink
 from streamkit.turns import ToolInputEvent
 
 
@@ -194,20 +195,13 @@ async def test_the_current_sink_is_known_inside_a_call_and_its_tasks_and_threads
     async def look() -> None:
         found.append(current_sink())
 
-    with DroppingSink[Any]() as sink, using_sink(sink):
+    with DroppingSink[Any]() as sink:
+        use_sink(sink)
         found.append(current_sink())
         async with anyio.create_task_group() as group:
             group.start_soon(look)
         await anyio.to_thread.run_sync(lambda: found.append(current_sink()))
     assert found == [sink] * 3
-
-
-def test_the_current_sink_of_an_outer_call_is_back_after_an_inner_one() -> None:
-    outer, inner = Sink[Any](), Sink[Any]()
-    with using_sink(outer):
-        with using_sink(inner):
-            assert current_sink() is inner
-        assert current_sink() is outer
 
 
 def test_outside_of_a_call_there_is_no_sink() -> None:
@@ -221,10 +215,13 @@ def test_outside_of_a_call_there_is_no_sink() -> None:
         except FlowError as error:
             seen.append(error)
 
-    with using_sink(Sink()):
+    def call() -> None:
+        use_sink(Sink())
         thread = threading.Thread(target=look)  # without a copy of the context
         thread.start()
         thread.join()
+
+    contextvars.copy_context().run(call)
     assert len(seen) == 1
 
 
@@ -294,13 +291,19 @@ def test_hooks_that_cannot_be_called_as_they_will_be() -> None:
     refused("on_input= must take one ToolInputEvent", on_input=hear)
 
 
-def test_hooks_may_be_plain_or_async() -> None:
-    async def check(**arguments: Any) -> None: ...
+def test_a_hook_may_be_plain_or_async_and_a_check_only_plain() -> None:
+    def check(**arguments: Any) -> None: ...
+
+    async def check_slowly(**arguments: Any) -> None: ...
 
     def hear(event: ToolInputEvent) -> None: ...
 
-    tool = made(check=check, on_input=hear)
-    assert (tool.check, tool.on_input) == (check, hear)
+    async def hear_slowly(event: ToolInputEvent) -> None: ...
+
+    for hook in (hear, hear_slowly):
+        tool = made(check=check, on_input=hook)
+        assert (tool.check, tool.on_input) == (check, hook)
+    refused("check= takes a plain function", check=check_slowly)
 
 
 def test_a_tool_that_yields_needs_a_reducer_and_one_with_a_reducer_needs_events() -> None:
