@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Generator
 from functools import partial
 from typing import Any, NoReturn, TypeVar, get_args
 
@@ -19,7 +19,9 @@ import msgspec
 from .channel import refuse
 from .errors import ReducerError, StreamkitError, ToolError
 from .flows import Flow, Sink
+from .generators import drive
 from .groups import raise_as_it_is, without_cancellations
+from .limits import Limits, TimedOut
 from .metering import Meter
 from .reducers import Reducer
 from .threads import iterate_in_thread, run_in_thread
@@ -82,47 +84,6 @@ async def _run_tool(tool: Tool[..., Any], context: ToolContext[Any], sink: ToolS
     if yields:
         raise TypeError(f"{tool.name} yields events, but has no reducer: use @streaming_tool(finalize=…)")
     return returned
-
-
-async def drive(iterator: AsyncIterator[Any], send: Callable[[Any], Awaitable[None]]) -> None:
-    """Send each event of an async iterator; closed in the end, and all of it in this task.
-
-    A scope that the generator holds across a `yield` may be cancelled while its event waits in our send. That
-    cancellation belongs to the generator: it is thrown in where the event came from, and what the generator makes of it
-    decides.
-    """
-    throw = getattr(iterator, "athrow", None)
-    try:
-        event = await anext(iterator)
-        while True:
-            try:
-                await send(event)
-            except anyio.get_cancelled_exc_class() as cancellation:
-                if throw is None:
-                    raise
-                event = await throw(cancellation)
-            else:
-                event = await anext(iterator)
-    except StopAsyncIteration:
-        pass
-    finally:
-        await close(iterator)
-
-
-async def close(iterator: AsyncIterator[Any]) -> None:
-    """Close an async generator. What its cleanup raises is logged: a result or a cancellation is on its way already."""
-    aclose = getattr(iterator, "aclose", None)
-    if aclose is None:
-        return
-    cancelled = anyio.get_cancelled_exc_class()
-    try:
-        await aclose()
-    except BaseExceptionGroup as group:
-        # A task group that the generator held across its `yield` wraps the GeneratorExit, and what it cancelled.
-        if group.split((GeneratorExit, cancelled))[1] is not None:
-            logger.warning("closing %r raised", iterator, exc_info=group)
-    except Exception as error:
-        logger.warning("closing %r raised", iterator, exc_info=error)
 
 
 class _Course:
@@ -207,57 +168,6 @@ class ToolSink(Sink[Any]):
         return self._out._token
 
 
-class Limits:
-    """The time limits of one call. They count our waiting for the tool only, so they rest while an event is sent."""
-
-    def __init__(self, tool: Tool[..., Any]) -> None:
-        self._total = tool.timeout_seconds
-        self._idle = tool.idle_timeout_seconds
-        self._resting = 1  # how many sends are under way; begun before the run
-
-    async def run(self, work: Awaitable[R]) -> R:
-        """The value of the work. Raises _TimedOut when it was cut off; a value that came all the same counts."""
-        self._left = math.inf if self._total is None else self._total
-        with anyio.CancelScope() as self._scope:
-            self.resume()
-            try:
-                return await work
-            except Exception as error:
-                if not self._scope.cancel_called:
-                    raise
-                raise self._timed_out() from error
-        raise self._timed_out()
-
-    def resume(self) -> None:
-        self._resting -= 1
-        if self._resting:
-            return
-        self._since = anyio.current_time()
-        idle = math.inf if self._idle is None else self._idle
-        self._idles_first = idle < self._left
-        self._scope.deadline = self._since + min(self._left, idle)
-
-    def pause(self) -> None:
-        self._resting += 1
-        if self._resting > 1:  # another task of the tool is sending
-            return
-        self._left -= anyio.current_time() - self._since
-        self._scope.deadline = math.inf
-
-    def _timed_out(self) -> _TimedOut:
-        if self._idles_first:
-            return _TimedOut("idle_timeout", f"gave no sign of life for {self._idle:g} seconds")
-        return _TimedOut("timeout", f"did not finish within {self._total:g} seconds")
-
-
-class _TimedOut(StreamkitError):
-    """A time limit cut the tool off."""
-
-    def __init__(self, kind: FailureKind, what: str) -> None:
-        super().__init__(what)
-        self.kind = kind
-
-
 class _ReducerFailed(StreamkitError):
     """The reducer raised, or had nothing to give."""
 
@@ -294,7 +204,7 @@ def _explain(raised: BaseException, tool: Tool[..., Any]) -> tuple[FailureKind, 
             kind, message = "cancelled", f"{tool.name} cancelled itself."
         case ToolError():
             message = str(error)
-        case _TimedOut():
+        case TimedOut():
             still = "; it may still be running" if tool.in_thread else ""
             kind, message = error.kind, f"{tool.name} {error}{still}."
         case _ReducerFailed(__cause__=ReducerError() as cause):

@@ -20,6 +20,7 @@ ROWS = (
         "channel",
         "sinks",
         "groups",
+        "generators",
         "threads",
         "items",
         "codec.sse",
@@ -55,7 +56,7 @@ ROWS = (
         "providers.ollama",
     ),
     ("toolkit", "answers", "journal.entry"),
-    ("approval", "calls"),
+    ("approval", "calls", "limits"),
     ("execute",),
     ("loops",),
     ("journal.*", "wire.*", "web.*", "mcp.*", "local.*", "terminal", "testing.*"),  # x.*: whatever else is in folder x

@@ -1,0 +1,56 @@
+"""Async generators of others: pulled, and closed, in the task that runs us.
+
+Plain `aclosing` lets out what the generator's own task group makes of the closing, and puts it over a result or a
+cancellation that is on its way already. There is one way to close a user's generator, and it is here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import anyio
+
+logger = logging.getLogger("streamkit")
+
+
+async def drive(iterator: AsyncIterator[Any], send: Callable[[Any], Awaitable[None]]) -> None:
+    """Send each event of an async iterator; closed in the end, and all of it in this task.
+
+    A scope that the generator holds across a `yield` may be cancelled while its event waits in our send. That
+    cancellation belongs to the generator: it is thrown in where the event came from, and what the generator makes of it
+    decides.
+    """
+    throw = getattr(iterator, "athrow", None)
+    try:
+        event = await anext(iterator)
+        while True:
+            try:
+                await send(event)
+            except anyio.get_cancelled_exc_class() as cancellation:
+                if throw is None:
+                    raise
+                event = await throw(cancellation)
+            else:
+                event = await anext(iterator)
+    except StopAsyncIteration:
+        pass
+    finally:
+        await close_generator(iterator)
+
+
+async def close_generator(iterator: AsyncIterator[Any]) -> None:
+    """Close an async generator. What its cleanup raises is logged: a result or a cancellation is on its way already."""
+    aclose = getattr(iterator, "aclose", None)
+    if aclose is None:
+        return
+    cancelled = anyio.get_cancelled_exc_class()
+    try:
+        await aclose()
+    except BaseExceptionGroup as group:
+        # A task group that the generator held across its `yield` wraps the GeneratorExit, and what it cancelled.
+        if group.split((GeneratorExit, cancelled))[1] is not None:
+            logger.warning("closing %r raised", iterator, exc_info=group)
+    except Exception as error:
+        logger.warning("closing %r raised", iterator, exc_info=error)
