@@ -1,0 +1,1 @@
+"""A real model on this machine, without a key."""
