@@ -56,6 +56,8 @@ async def run_call(call: ValidCall, context: ToolContext[Any], out: Sink[ToolEve
             if course.downstream is None:
                 kind, message = _explain(course.reducer_failed or raised, tool)
                 result = Failure(call_id, tool.name, kind, message, usage=meter.total).caused_by(raised)
+                # Else the error holds this frame, the frame the failure, and the failure the error.
+                raised.__traceback__ = raised.__traceback__ and raised.__traceback__.tb_next
         finally:
             course.ended = True
     if course.downstream is not None:  # also where the tool swallowed it
@@ -196,7 +198,7 @@ def _explain(raised: BaseException, tool: Tool[..., Any]) -> tuple[FailureKind, 
     """The kind of the failure and a safe sentence for the model; raises what must not become a result."""
     error = without_cancellations(raised)
     from_outside = error is None and anyio.current_effective_deadline() == -math.inf
-    if from_outside or isinstance(error, KeyboardInterrupt):
+    if from_outside or isinstance(error, KeyboardInterrupt | GeneratorExit):
         raise raised
     kind: FailureKind = "failed"
     match error:

@@ -2,7 +2,9 @@
 
 import contextvars
 import datetime
+import gc
 import threading
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -91,7 +93,7 @@ async def test_no_calls_give_no_results() -> None:
     assert await collect(execute_all(Toolkit(), [])) == ([], ())
 
 
-@pytest.mark.parametrize("raised", [ValueError("secret /path"), KeyError("x"), SystemExit(1), GeneratorExit()])
+@pytest.mark.parametrize("raised", [ValueError("secret /path"), KeyError("x"), SystemExit(1)])
 async def test_an_error_of_a_tool_is_told_in_a_safe_sentence(raised: BaseException) -> None:
     @tool
     async def fails() -> None:
@@ -103,6 +105,32 @@ async def test_an_error_of_a_tool_is_told_in_a_safe_sentence(raised: BaseExcepti
     assert (result.kind, result.message) == ("failed", "fails failed with an internal error.")
     assert result.cause is raised
     assert b"secret" not in msgspec.json.encode(result)
+
+
+async def test_a_failure_holds_its_cause_and_nothing_holds_both() -> None:
+    class Held:
+        """Something large that the tool had at hand."""
+
+    kept: list[weakref.ref[Held]] = []
+
+    @tool
+    async def fails() -> None:
+        """Fails."""
+        held = Held()
+        kept.append(weakref.ref(held))
+        raise ValueError
+
+    gc.disable()
+    try:
+        (result,) = await execute_all(Toolkit(fails), [call(fails)])
+        assert isinstance(result, Failure)
+        assert result.cause is not None
+        assert result.cause.__traceback__ is not None, "the frames of the user are there to look at"
+        del result
+        await anyio.lowlevel.checkpoint()
+        assert kept[0]() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
