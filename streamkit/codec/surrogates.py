@@ -1,0 +1,27 @@
+"""Characters that a server cut in two.
+
+A server that cuts text by UTF-16 units sends `"\\ud83d"` in one event and `"\\ude00"` in the next. Both are JSON, but
+neither is text that can be encoded. The halves find each other here; one that stays alone becomes U+FFFD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+
+class Halves:
+    """The first halves that wait for their second, each in a text of its own.
+
+    waiting: by text. While it is not empty, each piece of these texts must come here, however whole it looks.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: dict[Hashable, str] = {}
+
+    def mend(self, where: Hashable, piece: str) -> str:
+        """The next piece of one of the texts, without the half character at its end, which is kept for the next."""
+        text = self.waiting.pop(where, "") + piece
+        if "\ud800" <= text[-1:] <= "\udbff":
+            self.waiting[where] = text[-1]
+            text = text[:-1]
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
