@@ -65,12 +65,13 @@ class CallInput:
         self.problem: str | None = None  # why the call, though it ended, cannot run
         self.abandoned: Literal["incomplete", "discarded"] | None = None
         self.opaque: dict[str, Any] | None = None
+        self.in_stride = False  # whatever the next piece is, it is one more delta
         self._arguments: str | None = None  # once it is whole
         self._pieces: list[str] = []  # all of the text, as it came
         self._opening = ""  # the first character that is not blank
         self._ends_with_brace = False
         self._scan = WholeObjectScan()
-        self._flows = False  # all of the text has been sent, and the next piece may be
+        self._flows = False  # all of the text has been sent
         self._sent = 0  # where it does not flow: so many pieces have been sent
         self._surplus_from: int | None = None  # the first piece behind a whole object
         self._late: list[str] = []  # text that came when the call was whole
@@ -90,6 +91,7 @@ class CallInput:
             self.phase = MOVES[self.phase, type(event)]
         except KeyError:
             raise RuntimeError(f"a call that is {self.phase.value} cannot have a {type(event).__name__}") from None
+        self.in_stride = self.in_stride and self.phase is Phase.COLLECTING
         return event
 
     def start(self) -> list[ToolInputEvent]:
@@ -98,30 +100,31 @@ class CallInput:
 
     def take_text(self, text: str) -> Sequence[ToolInputEvent]:
         """The next piece of the arguments."""
-        if self._flows and not self._ends_with_brace and text:  # most of the pieces
+        if self.in_stride and text:  # most of the pieces
             self._pieces.append(text)
-            if text[-1] in "} \t\r\n":
-                self._ends_with_brace = text.rstrip().endswith("}")
-            return (ToolInputDelta(self.call_id, text),)  # in this phase, and it stays: see MOVES
-        return self._take_text_with_care(text)
-
-    def _take_text_with_care(self, text: str) -> Sequence[ToolInputEvent]:
+            if "}" in text:
+                self._note_end(text.rstrip())
+            return (ToolInputDelta(self.call_id, text),)  # the phase stays as it is: see MOVES
         bare = text.strip()
-        if self.phase is not Phase.WAITING and self.phase is not Phase.COLLECTING:
+        if self.phase is Phase.READY or self.phase is Phase.ABANDONED:
             self._late.append(text)
             return ()
         if bare and self._surplus_from is None and self.is_whole:
-            self._sent = len(self._pieces) if self._flows else self._sent
+            self._sent = len(self._sent_pieces())
             self._surplus_from = len(self._pieces)
             self._flows = False
         if text:
             self._pieces.append(text)
         if bare:
             self._opening = self._opening or bare[0]
-            self._ends_with_brace = bare.endswith("}")
+            self._note_end(bare)
         if self._flows and text:
             return (self.move(ToolInputDelta(self.call_id, text)),)
         return self._release()
+
+    def _note_end(self, bare: str) -> None:
+        self._ends_with_brace = bare.endswith("}")
+        self.in_stride = self._flows and not self._ends_with_brace
 
     def _release(self) -> list[ToolInputEvent]:
         """What was held back, as one delta, as soon as it is known to belong to the arguments."""
@@ -130,6 +133,7 @@ class CallInput:
         held = self._pieces[self._sent : self._surplus_from]
         self._sent += len(held)
         self._flows = self._surplus_from is None
+        self.in_stride = self._flows and not self._ends_with_brace
         return [self.move(ToolInputDelta(self.call_id, "".join(held)))] if held else []
 
     def end(self, told: str = "") -> list[ToolInputEvent]:

@@ -24,7 +24,7 @@ from .call_input import CallInput, Phase
 from .turns import ToolInputEvent
 
 
-class InputStart(msgspec.Struct, frozen=True):
+class InputStart(msgspec.Struct, frozen=True, gc=False):
     """The provider says that a call begins, and will say when it is whole."""
 
     index: int | None = None
@@ -32,7 +32,7 @@ class InputStart(msgspec.Struct, frozen=True):
     name: str | None = None
 
 
-class InputDelta(msgspec.Struct, frozen=True):
+class InputDelta(msgspec.Struct, frozen=True, gc=False):
     """A piece of a call: argument text, id, name, whichever came. It begins a call where it belongs to none."""
 
     text: str = ""
@@ -67,22 +67,19 @@ class ToolInput:
     feed(part) -> its events. end() -> the events of a good end: what is open becomes available, or malformed. cut() ->
     the events of a bad end: every call is abandoned; also after end(). calls: in the order in which they began.
 
-    tool_names: the known tools; they decide whether pieces of a name are joined.
+    by_index: the call that a piece with this index belongs to. tool_names: the known tools; they decide whether pieces
+    of a name are joined.
     """
 
     def __init__(self, turn_id: str, tool_names: Iterable[str] = ()) -> None:
         self.calls: list[CallInput] = []
         self._turn_id = turn_id
         self._tool_names = frozenset(tool_names)
-        self._by_index: dict[int, CallInput] = {}
+        self.by_index: dict[int | None, CallInput] = {}
         self._by_provider_id: dict[str, CallInput] = {}
 
     def feed(self, part: InputPart) -> Sequence[ToolInputEvent]:
         if type(part) is InputDelta:
-            if part.call_id is None and part.name is None and part.index is not None:  # most of the pieces
-                call = self._by_index.get(part.index)
-                if call is not None and call.phase is not Phase.WAITING:
-                    return call.take_text(part.text)
             return self._feed_piece(part)
         if type(part) is InputStart:
             return self._feed_start(part)
@@ -173,7 +170,7 @@ class ToolInput:
 
     def _call_of(self, index: int | None, call_id: str | None) -> CallInput | None:
         if index is not None:
-            return self._by_index.get(index)
+            return self.by_index.get(index)
         if call_id and call_id in self._by_provider_id:
             return self._by_provider_id[call_id]
         return self.calls[-1] if self.calls else None
@@ -186,7 +183,7 @@ class ToolInput:
         call = CallInput(len(self.calls), has_end_marker=has_end_marker)
         self.calls.append(call)
         if index is not None:
-            self._by_index[index] = call
+            self.by_index[index] = call
         return call
 
     def _name(self, call: CallInput, call_id: str | None, name: str | None) -> None:

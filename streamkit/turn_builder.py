@@ -6,7 +6,7 @@ The same for every provider, streamed or not. Parts are what decoders say: some 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -73,6 +73,7 @@ class TurnBuilder:
         self.model = model
         self.finished = False
         self._input = ToolInput(turn_id, tool_names)
+        self._calls = self._input.calls
         self._calls_placed = 0
         self._items: list[_OpenItem | CallInput | ProviderTool | UnknownItem] = []
         self._open: _OpenItem | None = None  # what the next piece of the same kind goes on with
@@ -82,43 +83,50 @@ class TurnBuilder:
         self._stop_reason: StopReason = "unknown"
         self._stop_word: str | None = None
 
-    def add(self, part: Part) -> Sequence[TurnEvent]:
-        if type(part) is TextDelta:  # the most frequent parts come first
-            if self._open is None or self._open.kind != "text":
-                self._open = self._place(_OpenItem("text"))
-            self._open.pieces.append(part.text)
-            return (part,)
-        if type(part) is InputDelta:
-            return self._add_input(part)
-        if type(part) is ReasoningDelta:
-            if self._open is None or self._open.kind != part.kind:
-                self._open = self._reasoning = self._place(_OpenItem(part.kind))
-            self._open.pieces.append(part.text)
-            return (part,)
-        return self._add_rare(part)
-
-    def _add_input(self, part: InputPart) -> Sequence[TurnEvent]:
-        events = self._input.feed(part)
-        if self._calls_placed < len(self._input.calls):
-            self._items += self._input.calls[self._calls_placed :]
-            self._calls_placed = len(self._input.calls)
-            self._open = None
+    def add(self, part: Part) -> list[TurnEvent]:
+        events: list[TurnEvent] = []
+        self.add_all((part,), events)
         return events
 
-    def _add_rare(self, part: Part) -> Sequence[TurnEvent]:
+    def add_all(self, parts: Iterable[Part], events: list[TurnEvent]) -> None:
+        """Add many parts, and their events to a list; they are in it also when the error of a `Failed` is raised."""
+        for part in parts:
+            if type(part) is TextDelta:  # the most frequent parts come first
+                open_item = self._open
+                if open_item is None or open_item.kind != "text":
+                    open_item = self._open = self._place(_OpenItem("text"))
+                open_item.pieces.append(part.text)
+                events.append(part)
+            elif type(part) is InputDelta:
+                call = self._input.by_index.get(part.index)
+                if call is not None and call.in_stride and part.name is None and part.call_id is None:
+                    events += call.take_text(part.text)
+                else:
+                    events += self._input.feed(part)
+                    self._place_calls()
+            elif type(part) is ReasoningDelta:
+                if self._open is None or self._open.kind != part.kind:
+                    self._open = self._reasoning = self._place(_OpenItem(part.kind))
+                self._open.pieces.append(part.text)
+                events.append(part)
+            else:
+                self._add_rare(part, events)
+
+    def _add_rare(self, part: Part, events: list[TurnEvent]) -> None:
         match part:
             case InputStart() | InputEnd() | WholeCall():
-                return self._add_input(part)
+                events += self._input.feed(part)
+                self._place_calls()
             case RefusalDelta(text=text):
                 self._refusal.append(text)
-                return (part,)
+                events.append(part)
             case UnknownItem():
                 self._items.append(part)  # between two pieces of text it does not part them
-                return (part,)
+                events.append(part)
             case ProviderTool():
                 self._items.append(part)
                 self._open = None
-                return (part,)
+                events.append(part)
             case ReasoningOpaque(opaque=opaque):
                 if self._reasoning is None:
                     self._open = self._reasoning = self._place(_OpenItem("trace"))
@@ -130,7 +138,13 @@ class TurnBuilder:
                 self._stop_reason, self._stop_word = stop_reason, stop_word
             case Failed(error=error):
                 raise error
-        return ()
+
+    def _place_calls(self) -> None:
+        """Give the calls that have begun their place among the items."""
+        for call in self._calls[self._calls_placed :]:
+            self._items.append(call)
+            self._open = None
+        self._calls_placed = len(self._calls)
 
     def _place(self, item: _OpenItem) -> _OpenItem:
         self._items.append(item)
@@ -142,7 +156,7 @@ class TurnBuilder:
         if self._stop_reason in _WHY_NO_CALLS:
             return self._input.cut(_WHY_NO_CALLS[self._stop_reason])
         events = self._input.end()
-        has_calls = any(call.abandoned is None for call in self._input.calls)
+        has_calls = any(call.abandoned is None for call in self._calls)
         if has_calls:
             self._stop_reason = "tool_calls"
         elif self._stop_reason == "tool_calls":

@@ -67,47 +67,47 @@ class TurnRestarted(Tagged, frozen=True):
     reason: str
 
 
-class TextDelta(Tagged, frozen=True):
+class TextDelta(Tagged, frozen=True, gc=False):
     """The next piece of the answer."""
 
     text: str
 
 
-class RefusalDelta(Tagged, frozen=True):
+class RefusalDelta(Tagged, frozen=True, gc=False):
     """The next piece of what the model says instead of an answer."""
 
     text: str
 
 
-class ReasoningDelta(Tagged, frozen=True):
+class ReasoningDelta(Tagged, frozen=True, gc=False):
     """The next piece of what the model thinks: the trace itself, or a summary of it."""
 
     text: str
     kind: Literal["trace", "summary"] = "trace"
 
 
-class ToolInputStart(Tagged, frozen=True):
+class ToolInputStart(Tagged, frozen=True, gc=False):
     """The model begins to write a call."""
 
     call_id: str
     tool: str
 
 
-class ToolInputDelta(Tagged, frozen=True):
+class ToolInputDelta(Tagged, frozen=True, gc=False):
     """The next piece of a call's arguments. A piece is text, not JSON; join the pieces of one call."""
 
     call_id: str
     delta: str
 
 
-class ToolInputAvailable(Tagged, frozen=True):
+class ToolInputAvailable(Tagged, frozen=True, gc=False):
     """The provider says that the call is whole: its arguments are the text of one JSON object."""
 
     call_id: str
     arguments: str
 
 
-class ToolInputAbandoned(Tagged, frozen=True):
+class ToolInputAbandoned(Tagged, frozen=True, gc=False):
     """The call goes nowhere.
 
     incomplete: it never became whole. discarded: it was whole, but its turn kept no such call. malformed: it ended

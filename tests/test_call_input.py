@@ -142,6 +142,15 @@ def test_text_after_the_end_adds_nothing_or_spoils_the_call(late: list[str], *, 
     assert call.record("t").arguments == '{"q": 1}'
 
 
+def test_nothing_is_sent_after_the_end() -> None:
+    call, _ = written('{"q":')
+    call.end(told='{"q": 1}')
+    assert call.take_text("1}") == ()
+    call, _ = written('{"q":')
+    call.abandon("incomplete")
+    assert call.take_text("1}") == ()
+
+
 def test_held_text_is_shown_before_a_call_is_abandoned() -> None:
     call, deltas = written("nu")
     assert deltas == []

@@ -9,14 +9,15 @@ from __future__ import annotations
 import logging
 import math
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Sequence
+from typing import Protocol
 
 import anyio
 
 from .. import metering
 from ..errors import BadPayload, ConnectionFailed, DecodeError, IncompleteStream, ModelError
 from ..flows import Flow, Sink
+from ..generators import close_generator
 from ..turn_builder import Failed, Finished, Part, TurnBuilder
 from ..turns import Turn, TurnEnded, TurnEvent, TurnRequest, TurnStarted
 
@@ -64,10 +65,11 @@ async def run_turn(
     try:
         await out.send(TurnStarted(builder.turn_id, model))
         async for batch in iterator:
-            for part in batch:
-                unsent = iter(builder.add(part))
-                for event in unsent:
-                    await out.send(event)
+            events: list[TurnEvent] = []
+            unsent = iter(events)
+            builder.add_all(batch, events)
+            for event in unsent:
+                await out.send(event)
         if not builder.finished:
             raise IncompleteStream("the answer ended before the turn did")
         unsent = iter(builder.end())
@@ -90,7 +92,7 @@ async def run_turn(
         raise
     finally:
         metering.charge(builder.usage)
-        await _close(iterator)
+        await close_generator(iterator)
 
 
 def new_turn_id() -> str:
@@ -112,12 +114,14 @@ async def decoded(body: AsyncIterable[bytes], decoder: Decoder) -> AsyncGenerato
                 if isinstance(parts[-1], Finished | Failed):
                     return
     except ConnectionFailed as broken:
-        *rest, last = decoder.end()
-        yield [*rest, Failed(broken) if type(last) is Failed else last]
+        parts = list(decoder.end())
+        if not parts or type(parts[-1]) is not Finished:
+            parts[-1:] = [Failed(broken)]
+        yield parts
     else:
         yield decoder.end()
     finally:
-        await _close(iterator)
+        await close_generator(iterator)
 
 
 async def _send_closing(out: Sink[TurnEvent], events: Iterable[TurnEvent], *, is_cancelled: bool) -> None:
@@ -132,18 +136,3 @@ async def _send_closing(out: Sink[TurnEvent], events: Iterable[TurnEvent], *, is
     except anyio.get_cancelled_exc_class():
         await _send_closing(out, unsent, is_cancelled=True)
         raise
-
-
-async def _close(iterator: AsyncIterator[Any]) -> None:
-    """Close an async generator. What its cleanup raises is logged: a turn or an error is on its way already."""
-    aclose = getattr(iterator, "aclose", None)
-    if aclose is None:
-        return
-    try:
-        await aclose()
-    except BaseExceptionGroup as group:
-        # a task group that the generator holds across its `yield` wraps the GeneratorExit
-        if group.split((GeneratorExit, anyio.get_cancelled_exc_class()))[1] is not None:
-            logger.warning("closing %r raised", iterator, exc_info=group)
-    except Exception as error:
-        logger.warning("closing %r raised", iterator, exc_info=error)

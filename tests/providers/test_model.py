@@ -11,7 +11,7 @@ import pytest
 from streamkit.errors import BadPayload, ConnectionFailed, DecodeError, IncompleteStream, ModelError, ProviderError
 from streamkit.flows import Flow, Sink
 from streamkit.items import ToolSpec, Usage, user
-from streamkit.metering import metered
+from streamkit.metering import Meter
 from streamkit.providers.model import Decoder, decoded, run_turn
 from streamkit.tool_input import InputDelta
 from streamkit.turn_builder import Failed, Finished, Part, UsageReported
@@ -129,7 +129,7 @@ async def test_an_error_from_downstream_leaves_as_it_is() -> None:
 @pytest.mark.parametrize("failure", [None, ProviderError("no")])
 async def test_the_usage_of_a_turn_is_charged_however_it_ends(failure: Exception | None) -> None:
     last = failure or [Finished("stop")]
-    with metered() as meter:
+    with Meter() as meter:
         await seen(turn_of(given([UsageReported(Usage(3, 4))], last)))
     assert meter.total == Usage(3, 4)
 
@@ -166,7 +166,7 @@ async def test_a_cancelled_turn_abandons_what_is_open_before_the_cancellation_le
             closed = True
 
     sink = RecordingSink()
-    with metered() as meter:
+    with Meter() as meter:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run_turn, sink, "m", REQUEST, parts())
             await waiting.wait()
