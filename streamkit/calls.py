@@ -68,8 +68,10 @@ async def run_call(call: ValidCall, context: ToolContext[Any], out: Sink[ToolEve
 async def _run_tool(tool: Tool[..., Any], context: ToolContext[Any], sink: ToolSink, arguments: dict[str, Any]) -> Any:
     """What the tool returned, or what its reducer made of its events. What came back decides how it is run."""
     sink.course.start_reducer()
-    start = partial(tool.start, context, sink, arguments)
-    returned = await run_in_thread(start, name=tool.name) if tool.in_thread else start()
+    if tool.in_thread:
+        returned = await run_in_thread(partial(tool.start, context, sink, arguments), name=tool.name)
+    else:
+        returned = tool.start(context, sink, arguments)
     while isinstance(returned, Awaitable) and not isinstance(returned, Flow):
         returned = await returned
     yields = True
@@ -106,12 +108,6 @@ class _Course:
     def start_reducer(self) -> None:
         try:
             self.state = self.reducer.start() if self.reducer is not None else None
-        except Exception as error:
-            self.fail(error)
-
-    def reduce(self, reducer: Reducer[Any, Any, Any], event: Any) -> None:
-        try:
-            self.state = reducer.step(self.state, event)
         except Exception as error:
             self.fail(error)
 
@@ -157,7 +153,10 @@ class ToolSink(Sink[Any]):
             if course.limits is not None:
                 course.limits.resume()
         if course.reducer is not None:
-            course.reduce(course.reducer, event)
+            try:
+                course.state = course.reducer.step(course.state, event)
+            except Exception as error:
+                course.fail(error)
 
     def branch(self) -> ToolSink:
         return ToolSink(self._out.branch(), self.course)
