@@ -74,11 +74,15 @@ class SseDecoder:
             end = int(spans_pieces)
         events: list[str | Sse] = []
         if end:
-            self._pieces.append(data[:end])
-            whole = b"".join(self._pieces)
-            self._pieces, self._size = [], 0
+            whole = data[:end]
+            if self._pieces:
+                whole = b"".join([*self._pieces, whole])
+                self._pieces.clear()
+                self._size = 0
             self._read(whole, events)
-        self._keep(data[end:])
+            data = data[end:]
+        if data:
+            self._keep(data)
         if not events and self._failure is not None:
             self._refuse()
         return events
@@ -129,15 +133,16 @@ class SseDecoder:
         """Add the events of whole blocks to events, up to the first that is broken."""
         # Most events are one data line. Splitting at what stands before the next of them is the fastest way there is: a
         # long separator is found sooner than a short one, and the name of the field is gone with it.
-        if len(whole) <= self._limit_bytes:
-            with contextlib.suppress(UnicodeDecodeError):
-                text = whole.decode()
-                lines = text.split("\n\ndata: ")
-                lines[0] = lines[0].removeprefix("data: ")
-                lines[-1] = lines[-1].rstrip("\n")
-                if text.startswith("data: ") and "\n" not in "".join(lines):
-                    events += lines
-                    return
+        try:
+            text = whole.decode() if len(whole) <= self._limit_bytes else ""
+        except UnicodeDecodeError:
+            text = ""
+        if text.startswith("data: "):
+            lines = text.rstrip("\n").split("\n\ndata: ")
+            lines[0] = lines[0].removeprefix("data: ")
+            if "\n" not in "".join(lines):
+                events += lines
+                return
         try:
             for block in whole.split(b"\n\n"):
                 lines_of_block = block.strip(b"\n")
