@@ -14,13 +14,14 @@ from ..errors import ProviderError
 LONGEST_MESSAGE = 1000
 
 
-def provider_error(told: object, *, status: int | None = None) -> ProviderError:
-    """The error that a provider's words stand for. told: a decoded body or event, or its text."""
-    error = told
-    if isinstance(told, dict) and told.get("error"):
-        error = told["error"]
-    words = _words(error) or _words(told) or "no reason given"
-    return ProviderError(shortened(words), status=_status(error) or _status(told) or status)
+def provider_error(told: object) -> ProviderError:
+    """The error that an event of a stream stands for. told: the event decoded, or its text."""
+    return ProviderError(words_of(told), status=_status(_innermost(told)) or _status(told))
+
+
+def words_of(told: object) -> str:
+    """What an error says, in one line."""
+    return shortened(_words(_innermost(told)) or _words(told) or "no reason given")
 
 
 def parsed(text: str) -> Any:
@@ -44,6 +45,10 @@ def shortened(words: str) -> str:
     return line if len(line) <= LONGEST_MESSAGE else line[:LONGEST_MESSAGE] + "…"
 
 
+def _innermost(told: object) -> object:
+    return told["error"] if isinstance(told, dict) and told.get("error") else told
+
+
 def _words(told: object) -> str:
     if isinstance(told, str):
         return told
@@ -57,9 +62,8 @@ def _words(told: object) -> str:
 
 
 def _status(told: object) -> int | None:
-    code = (
-        next((told.get(key) for key in ("status_code", "code") if told.get(key)), None)
-        if isinstance(told, dict)
-        else None
-    )
-    return code if isinstance(code, int) and 400 <= code < 600 else None
+    for key in ("status_code", "code"):
+        code = told.get(key) if isinstance(told, dict) else None
+        if isinstance(code, int) and 400 <= code < 600:
+            return code
+    return None

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -24,6 +26,9 @@ from ..tool_input import InputDelta, as_text
 from ..turn_builder import Failed, Finished, Part, ReasoningOpaque, UsageReported
 from ..turns import ReasoningDelta, RefusalDelta, TextDelta, TurnRequest
 from .failures import parsed, provider_error, shortened, tells_an_error
+from .model import Model
+
+OPENAI_URL = "https://api.openai.com/v1"
 
 # What is read of the wire: the fields that are needed, the rest is skipped in C. Fields that servers fill in different
 # ways are Any, so that an odd one does not cost the whole chunk. gc=False: they live for a moment, and hold no cycles.
@@ -459,3 +464,45 @@ def _put_reasoning_back(items: list[Reasoning], message: dict[str, Any]) -> None
     details = [detail for known in opaque for detail in known.get("reasoning_details", ())]
     if details:
         message["reasoning_details"] = details
+
+
+# The model
+
+
+def openai_chat(
+    name: str,
+    *,
+    base_url: str = OPENAI_URL,
+    api_key: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    encode: Callable[[TurnRequest, str], dict[str, Any]] | None = None,
+    connect_timeout_seconds: float = 10,
+    read_timeout_seconds: float = 300,
+) -> Model:
+    """A model of a server that speaks chat completions. May be used from any event loop; there is nothing to close.
+
+    base_url: of the server, up to the part before `/chat/completions`. api_key: None takes OPENAI_API_KEY from the
+    environment, when a turn is run; a server on this machine may need none. headers: added to each request. encode:
+    makes the body of a request; None takes `encode_openai_request` for OpenAI itself, else `encode_request`.
+    read_timeout_seconds: the longest silence of the server, the one before its first word too.
+
+    A turn raises a ModelError: ConnectionFailed, ProviderError, IncompleteStream, BadPayload or NotAStream.
+    """
+    from .http import HttpModel  # noqa: PLC0415 - it needs httpx2, and only who makes a model does
+
+    def request_headers() -> dict[str, str]:
+        key = os.environ.get("OPENAI_API_KEY") if api_key is None else api_key
+        return {**({"authorization": f"Bearer {key}"} if key else {}), **(headers or {})}
+
+    address, mark, query = base_url.partition("?")
+    is_openai = urlsplit(base_url).hostname == urlsplit(OPENAI_URL).hostname
+    return HttpModel(
+        name,
+        f"{address.rstrip('/')}/chat/completions{mark}{query}",
+        headers=request_headers,
+        encode=encode or (encode_openai_request if is_openai else encode_request),
+        decoder=OpenAIChatDecoder,
+        key_hint="no key was sent: give api_key=…, or set OPENAI_API_KEY",
+        connect_timeout_seconds=connect_timeout_seconds,
+        read_timeout_seconds=read_timeout_seconds,
+    )
