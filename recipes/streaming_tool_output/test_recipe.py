@@ -1,0 +1,163 @@
+"""The whole recipe with a scripted model: real downloads from a real server, only smaller and faster."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from streamkit import Failure, Intermediate, Output, RunEvent, ToolStarted, Value, walk
+from streamkit.testing import ScriptedModel, call, check_grammar
+
+from .command_line import PROJECT
+from .file_server import content, file_server
+from .recipe import QUESTIONS, Question, answer, show_answers
+from .scripted import scripted_model
+from .tally import Tally
+from .tools import ARTIFACTS, Progress, Workspace
+
+FILES = {name: 200_000 + number for number, name in enumerate(ARTIFACTS)}
+
+
+@asynccontextmanager
+async def workspace(folder: Path, model: ScriptedModel, *, bytes_per_second: float = 1e9) -> AsyncIterator[Workspace]:
+    async with (
+        file_server(FILES, bytes_per_second=bytes_per_second) as url,
+        httpx2.AsyncClient(base_url=url, trust_env=False) as files,
+    ):
+        yield Workspace(files, folder, PROJECT, model)
+
+
+class Recorder:
+    """A `Screen` that keeps what it is shown, question by question."""
+
+    def __init__(self) -> None:
+        self.events: dict[str, list[RunEvent]] = {}
+
+    async def wait(self, what: str) -> None: ...
+
+    async def ask(self, question: str) -> None:
+        self.events[question] = []
+
+    async def show(self, event: RunEvent) -> None:
+        list(self.events.values())[-1].append(event)
+
+    async def end(self, summary: Sequence[str]) -> None: ...
+
+
+@pytest.fixture
+async def recorded(tmp_path: Path) -> tuple[list[list[RunEvent]], tuple[str, ...]]:
+    """The events of each question, and the counts."""
+    model, screen, tally = scripted_model(pause_seconds=0), Recorder(), Tally()
+    async with workspace(tmp_path, model) as work:
+        await show_answers(model, work, screen, tally=tally)
+    return list(screen.events.values()), tally.summary(0)
+
+
+async def test_every_question_is_answered(recorded: tuple[list[list[RunEvent]], tuple[str, ...]]) -> None:
+    runs, counts = recorded
+
+    for events in runs:
+        check_grammar(events)
+    assert counts == ("3 questions", "5 calls", "7 model turns", "0.0 seconds")
+
+
+async def test_downloads_are_real_and_verified(
+    recorded: tuple[list[list[RunEvent]], tuple[str, ...]], tmp_path: Path
+) -> None:
+    saved = [output.result for output in outputs(recorded[0][0])]
+
+    for name, result in zip(
+        ("mountain.bin", "river.bin"), sorted(saved, key=lambda result: result.call_id), strict=True
+    ):
+        assert isinstance(result, Value)
+        assert read(tmp_path / name) == content(name, FILES[name])
+        sha256 = hashlib.sha256(content(name, FILES[name])).hexdigest()
+        assert result.text == f'{{"file":"{name}","bytes":{FILES[name]},"sha256":"{sha256}","verified":true}}'
+
+
+async def test_two_downloads_run_side_by_side(recorded: tuple[list[list[RunEvent]], tuple[str, ...]]) -> None:
+    kinds = [type(event) for event in recorded[0][0] if isinstance(event, ToolStarted | Output)]
+
+    assert kinds == [ToolStarted, ToolStarted, Output, Output]
+
+
+async def test_progress_grows_to_the_size_of_the_file(recorded: tuple[list[list[RunEvent]], tuple[str, ...]]) -> None:
+    progress = [
+        event.data
+        for event in recorded[0][0]
+        if isinstance(event, Intermediate) and isinstance(event.data, Progress) and event.data.file == "mountain.bin"
+    ]
+
+    assert len(progress) > 1
+    assert progress == sorted(progress, key=lambda each: each.bytes)
+    assert progress[-1].bytes == progress[-1].total_bytes == FILES["mountain.bin"]
+
+
+async def test_the_model_gets_the_hits_that_were_shown(recorded: tuple[list[list[RunEvent]], tuple[str, ...]]) -> None:
+    hits = [event.data for event in recorded[0][1] if isinstance(event, Intermediate)]
+    (output,) = outputs(recorded[0][1])
+
+    assert isinstance(output.result, Value)
+    assert len(hits) == 3
+    assert output.result.value == hits
+
+
+async def test_the_turn_of_the_subagent_is_shown_inside_its_call(
+    recorded: tuple[list[list[RunEvent]], tuple[str, ...]],
+) -> None:
+    inner = [innermost for path, innermost in map(walk, recorded[0][2]) if path]
+    results = [output.result for output in outputs(recorded[0][2]) if output.tool == "ask_subagent"]
+
+    assert isinstance(results[0], Value)
+    assert "".join(getattr(event, "text", "") for event in inner) == results[0].text
+
+
+async def test_the_model_is_asked_without_tools_after_the_results(tmp_path: Path) -> None:
+    model = scripted_model(pause_seconds=0)
+    async with workspace(tmp_path, model) as work:
+        await answer(model, work, QUESTIONS[0])
+
+    assert [[spec.name for spec in request.tools] for request in model.requests] == [["download_artifact"], []]
+
+
+async def test_a_download_that_is_left_leaves_nothing_behind(tmp_path: Path) -> None:
+    model = scripted_model(pause_seconds=0)
+    async with (
+        workspace(tmp_path, model, bytes_per_second=100_000) as work,
+        answer(model, work, QUESTIONS[0]).open() as events,
+    ):
+        async for event in events:
+            if isinstance(event, Intermediate):
+                assert [name[-5:] for name in names_in(tmp_path)] == [".part", ".part"]
+                break
+
+    assert names_in(tmp_path) == []
+
+
+async def test_a_call_of_a_tool_that_was_not_offered_fails(tmp_path: Path) -> None:
+    model = ScriptedModel([call("search_project", {"word": "reducer", "limit": 1})], ["I cannot search."])
+    async with (
+        workspace(tmp_path, model) as work,
+        answer(model, work, Question("Search.", ("download_artifact",))).open() as events,
+    ):
+        (output,) = outputs([event async for event in events])
+
+    assert isinstance(output.result, Failure)
+    assert output.result.kind == "unknown_tool"
+
+
+def outputs(events: Sequence[RunEvent]) -> list[Output]:
+    return [event for event in events if isinstance(event, Output)]
+
+
+def names_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+def read(path: Path) -> bytes:
+    return path.read_bytes()
