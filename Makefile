@@ -31,7 +31,7 @@ test: .venv/dev.stamp
 check: .venv/dev.stamp
 	@$(BIN)/python -m ruff check
 	@$(BIN)/python -m ruff format --check
-	@$(BIN)/python -m mypy --strict streamkit $(wildcard recipes) tests
+	@$(BIN)/python -m mypy --strict streamkit $(wildcard recipes) tests bench
 	@$(if $(wildcard tests/usage.py),$(BIN)/python -m basedpyright)
 
 bench: .venv/dev.stamp

@@ -1,0 +1,1 @@
+"""`make bench`: the hot paths, each against the plainest code that does the same."""
