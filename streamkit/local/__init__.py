@@ -1,1 +1,5 @@
 """A real model on this machine, without a key."""
+
+from .model import local_model
+
+__all__ = ["local_model"]

@@ -46,7 +46,9 @@ class LocalServer:
     log: IO[bytes]
 
     async def why_ended(self) -> str | None:
-        """How the process ended by itself, and its last words; None while it runs."""
+        """How the process ended, with its last words; None while it runs."""
+        if self.log.closed:
+            return "its block was left"
         with anyio.move_on_after(1):  # a broken connection is seen earlier than the end of the process that broke it
             code = await self.process.wait()
             return f"its process ended with code {code}{_last_words(self.log)}"
