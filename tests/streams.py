@@ -10,6 +10,7 @@ import pytest
 from streamkit.errors import BadPayload, IncompleteStream, ModelError, NotAStream, ProviderError
 from streamkit.items import Message, Reasoning, ToolCall
 from streamkit.providers.model import Decoder
+from streamkit.testing import check_grammar
 from streamkit.testing.cuts import random_cut
 from streamkit.turn_builder import TurnBuilder
 from streamkit.turns import (
@@ -19,7 +20,9 @@ from streamkit.turns import (
     ToolInputDelta,
     ToolInputStart,
     Turn,
+    TurnEnded,
     TurnEvent,
+    TurnStarted,
 )
 
 SHARED = Path(__file__).parent.parent.parent / "shared"
@@ -63,6 +66,33 @@ def outcome(decoder: Decoder, pieces: Iterable[bytes], tools: Iterable[str] = ()
         error = failed
         events += builder.fail("error")
     return Outcome(events, builder.turn(), error)
+
+
+def assert_consistent(found: Outcome) -> None:
+    """The events keep the grammar, and what they say of each call is what the turn holds of it."""
+    turn = found.turn
+    check_grammar([TurnStarted("turn_1", "m"), *found.events, TurnEnded(turn)], complete=False)
+    calls = [item for item in found.turn.items if isinstance(item, ToolCall)]
+    assert len({call.call_id for call in calls}) == len(calls)
+    assert [call.place for call in calls] == list(range(len(calls)))
+    assert found.error is None or not found.turn.calls
+    for call in calls:
+        events = [event for event in found.events if getattr(event, "call_id", None) == call.call_id]
+        deltas = "".join(event.delta for event in events if isinstance(event, ToolInputDelta))
+        available = [event.arguments for event in events if isinstance(event, ToolInputAvailable)]
+        abandoned = [event.reason for event in events if isinstance(event, ToolInputAbandoned)]
+        if not events:
+            assert not call.name
+            continue
+        assert deltas == call.arguments
+        assert available in ([], [call.arguments])
+        if call.abandoned is not None:  # a malformed one too, where its turn failed in the end
+            assert abandoned in ([call.abandoned], ["malformed"])
+        else:
+            assert abandoned == ["malformed"] * (call.problem is not None)
+            assert bool(available) == (call.problem is None)
+        if available:
+            assert isinstance(json.loads(call.arguments), dict)
 
 
 # The cases: README.md beside them says what their fields mean

@@ -1,10 +1,12 @@
 """Parts in, turn events and the turn out."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamkit.errors import ProviderError
 from streamkit.items import Message, ProviderTool, Reasoning, StopReason, ToolCall, UnknownItem, Usage
-from streamkit.tool_input import InputDelta, WholeCall
+from streamkit.tool_input import InputDelta, InputEnd, InputStart, WholeCall
 from streamkit.turn_builder import Failed, Finished, Part, ReasoningOpaque, TurnBuilder, UsageReported
 from streamkit.turns import (
     ReasoningDelta,
@@ -17,6 +19,8 @@ from streamkit.turns import (
     Turn,
     TurnEvent,
 )
+
+from .streams import Outcome, assert_consistent
 
 
 def built(*parts: Part) -> tuple[Turn, list[TurnEvent]]:
@@ -168,3 +172,35 @@ def test_a_turn_that_fails_keeps_what_came_and_runs_nothing(reason: str) -> None
     ]
     turn = builder.turn()
     assert (turn.text, turn.stop_reason, turn.calls) == ("Well", reason, ())
+
+
+INDEXES, IDS, NAMES = (
+    st.sampled_from([None, 0, 1]),
+    st.sampled_from([None, "", "a", "b"]),
+    st.sampled_from([None, "f", "g"]),
+)
+TEXTS = st.sampled_from(["", "{", "}", '{"k":1}', '{"k": 1}', "null", " ", '"', r'"{\"k\":1}"'])
+PARTS = st.one_of(
+    st.builds(InputStart, INDEXES, IDS, NAMES),
+    st.builds(InputDelta, TEXTS, INDEXES, IDS, NAMES),
+    st.builds(InputEnd, INDEXES, IDS, st.none()),
+    st.builds(WholeCall, st.sampled_from(["f", "g", ""]), TEXTS | st.just({"k": 1}), IDS),
+    st.builds(TextDelta, st.just("x")),
+    st.just(ReasoningDelta("r")),
+    st.just(ReasoningOpaque({"s": 1})),
+)
+REASONS: st.SearchStrategy[StopReason] = st.sampled_from(["stop", "tool_calls", "length", "pause", "unknown"])
+
+
+@given(st.lists(PARTS, max_size=12), REASONS, st.booleans(), st.booleans())
+def test_any_parts_keep_the_grammar_however_the_turn_ends(
+    parts: list[Part], reason: StopReason, ends: bool, fails: bool
+) -> None:
+    builder = TurnBuilder("turn_1", "m", ["f", "g"])
+    events: list[TurnEvent] = []
+    builder.add_all([*parts, Finished(reason)], events)
+    if ends:
+        events += builder.end()
+    if fails or not ends:
+        events += builder.fail("cancelled")
+    assert_consistent(Outcome(events, builder.turn(), None))

@@ -7,6 +7,7 @@ neither is text that can be encoded. The halves find each other here; one that s
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Any
 
 
 class Halves:
@@ -24,4 +25,16 @@ class Halves:
         if "\ud800" <= text[-1:] <= "\udbff":
             self.waiting[where] = text[-1]
             text = text[:-1]
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        mended: str = whole(text)
+        return mended
+
+
+def whole(value: Any) -> Any:
+    """The same JSON value; halves of characters that stand alone in it are U+FFFD now."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [whole(item) for item in value]
+    if isinstance(value, dict):
+        return {whole(key): whole(item) for key, item in value.items()}
+    return value

@@ -7,7 +7,6 @@ asynchronous generator holds it, and event loops, asyncio's and trio's, close wh
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from email.utils import parsedate_to_datetime
@@ -19,6 +18,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
+from ..codec.surrogates import whole
 from ..errors import ConnectionFailed, DefinitionError, ModelError, NotAStream, ProviderError
 from ..flows import Flow, Sink
 from ..turns import Turn, TurnEvent, TurnRequest
@@ -248,8 +248,7 @@ def json_bytes(body: dict[str, Any]) -> bytes:
     try:
         return msgspec.json.encode(body)
     except UnicodeEncodeError:
-        text = json.dumps(body, ensure_ascii=False)
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+        return msgspec.json.encode(whole(body))
 
 
 # The client

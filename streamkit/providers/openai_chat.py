@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ..codec.sse import Sse, SseDecoder
-from ..codec.surrogates import Halves
+from ..codec.surrogates import Halves, whole
 from ..errors import BadPayload, DecodeError, IncompleteStream, ModelError, NotAStream
 from ..items import Item, Message, Reasoning, StopReason, ToolCall, ToolOutput, ToolSpec, UnknownItem, Usage
 from ..tool_input import InputDelta, as_text
@@ -247,8 +247,8 @@ class OpenAIChatDecoder:
                 return
             try:
                 chunk = msgspec.convert(told, _Chunk, strict=False)
-            except msgspec.ValidationError:
-                self._read_unknown(told, parts)
+            except (msgspec.ValidationError, UnicodeEncodeError):
+                self._read_unknown(whole(told), parts)
             else:
                 self._mend(chunk)
                 self._read_chunk(chunk, data, parts)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit.codec.surrogates import Halves
+from streamkit.codec.surrogates import Halves, whole
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,9 @@ def test_text_cut_between_any_utf_16_units_comes_out_whole(text: str, data: st.D
     pieces = [units[start:end].decode("utf-16-le", "surrogatepass") for start, end in itertools.pairwise(edges)]
     halves = Halves()
     assert "".join(halves.mend("text", piece) for piece in pieces) == text
+
+
+def test_a_value_is_whole_at_any_depth() -> None:
+    assert whole({"\ud83d": ["\ud83d\ude00", {"a": "x\ude00"}, 1, None]}) == {
+        "\ufffd": ["😀", {"a": "x\ufffd"}, 1, None]
+    }

@@ -421,4 +421,4 @@ except ImportError as error:
 
 
 def test_half_a_character_in_a_history_does_not_keep_it_from_being_sent() -> None:
-    assert json_bytes({"a": "é\ud83d"}) == '{"a": "é\ufffd"}'.encode()
+    assert json_bytes({"a": "é\ud83d"}) == '{"a":"é\ufffd"}'.encode()

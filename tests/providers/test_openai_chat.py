@@ -1,12 +1,36 @@
-"""The dialect of chat completions: recorded streams, reported oddities, and what goes back."""
+"""The dialect of chat completions: recorded streams, reported oddities, any stream at all, and what goes back."""
 
+import json
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from streamkit.providers.openai_chat import OpenAIChatDecoder
+from streamkit.errors import BadPayload, IncompleteStream, ModelError, NotAStream, ProviderError
+from streamkit.items import (
+    History,
+    Message,
+    ProviderTool,
+    Reasoning,
+    ToolCall,
+    ToolOutput,
+    ToolSpec,
+    UnknownItem,
+    Usage,
+    assistant,
+    user,
+)
+from streamkit.providers.openai_chat import OpenAIChatDecoder, encode_openai_request, encode_request
+from streamkit.testing.cuts import random_cut
+from streamkit.turns import (
+    ReasoningDelta,
+    TurnRequest,
+)
 
 from ..streams import (
+    Outcome,
+    assert_consistent,
     assert_expected,
     assert_recorded,
     case_body,
@@ -18,6 +42,10 @@ from ..streams import (
 )
 
 
+def same(one: Outcome, other: Outcome) -> bool:
+    return one[:2] == other[:2] and repr(one.error) == repr(other.error)
+
+
 @pytest.mark.parametrize("case", cases("stream_framing.json") + cases("stream_openai_chat.json"))
 def test_a_reported_stream_gives_what_is_expected_in_any_cut(case: dict[str, Any]) -> None:
     pieces = case_body(case)
@@ -25,9 +53,7 @@ def test_a_reported_stream_gives_what_is_expected_in_any_cut(case: dict[str, Any
     found = outcome(OpenAIChatDecoder(), pieces, tools)
     assert_expected(case, found)
     for cut in some_cuts(b"".join(pieces), 200):
-        again = outcome(OpenAIChatDecoder(), cut, tools)
-        assert again[:2] == found[:2]
-        assert repr(again.error) == repr(found.error)
+        assert same(outcome(OpenAIChatDecoder(), cut, tools), found)
 
 
 @pytest.mark.parametrize("entry", recordings("openai-chat"))
@@ -36,6 +62,467 @@ def test_a_recorded_stream_gives_what_is_expected_in_any_cut(entry: dict[str, An
     found = outcome(OpenAIChatDecoder(), [body])
     assert_recorded(entry, found)
     for cut in some_cuts(body, 12):
-        again = outcome(OpenAIChatDecoder(), cut)
-        assert again[:2] == found[:2]
-        assert repr(again.error) == repr(found.error)
+        assert same(outcome(OpenAIChatDecoder(), cut), found)
+
+
+# What is sent, and what it is
+
+
+def sse(*events: object) -> bytes:
+    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
+
+
+def delta(**fields: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": fields}]}
+
+
+STOP = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+
+
+def read(*events: object, tail: bytes = b"") -> Outcome:
+    return outcome(OpenAIChatDecoder(), [sse(*events) + tail])
+
+
+def test_only_the_first_choice_is_read() -> None:
+    second = {"choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "length"}]}
+    found = read(delta(content="yes"), second, STOP)
+    assert (found.turn.text, found.turn.stop_word) == ("yes", "stop")
+
+
+def test_a_finish_without_a_delta_counts() -> None:
+    assert read({"choices": [{"finish_reason": "stop"}]}).turn.stop_reason == "stop"
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("stop", "stop"),
+        ("length", "length"),
+        ("model_length", "length"),
+        ("content_filter", "content_filter"),
+        ("tool_calls", "unknown"),  # of which none came
+        ("a_new_one", "unknown"),
+    ],
+)
+def test_the_reason_to_stop_is_told_in_our_words_and_in_theirs(word: str, reason: str) -> None:
+    turn = read(delta(content="a"), {"choices": [{"delta": {}, "finish_reason": word}]}).turn
+    assert (turn.stop_reason, turn.stop_word) == (reason, word)
+
+
+def test_a_reason_to_stop_that_is_a_failure_is_one() -> None:
+    found = read(delta(content="a"), {"choices": [{"delta": {}, "finish_reason": "error"}]}, tail=b"data: [DONE]\n\n")
+    assert isinstance(found.error, ProviderError)
+    assert (found.turn.text, found.turn.stop_reason) == ("a", "error")
+
+
+def test_reasoning_in_two_fields_counts_once() -> None:
+    found = read(delta(reasoning="Hm", reasoning_content="Hm"), delta(reasoning_content="m"), STOP)
+    assert found.events == [ReasoningDelta("Hm"), ReasoningDelta("m")]
+    assert found.turn.items == (Reasoning("Hmm", "trace", {"field": "reasoning_content"}),)
+
+
+def test_reasoning_that_is_only_in_its_details_is_shown() -> None:
+    details = [{"type": "reasoning.summary", "summary": "short"}, {"type": "reasoning.text", "text": "long"}]
+    found = read(delta(reasoning_details=details), STOP)
+    assert found.events == [ReasoningDelta("short", "summary"), ReasoningDelta("long")]
+
+
+def test_the_pieces_of_reasoning_details_are_joined_and_otherwise_as_they_came() -> None:
+    found = read(
+        delta(reasoning="a", reasoning_details=[{"type": "reasoning.text", "text": "a", "index": 0, "format": "x"}]),
+        delta(reasoning="b", reasoning_details=[{"type": "reasoning.text", "text": "b", "index": 0, "format": "x"}]),
+        delta(reasoning_details=[{"type": "reasoning.text", "signature": "s", "index": 0, "format": "x"}]),
+        delta(reasoning_details=[{"type": "reasoning.encrypted", "data": "", "id": None, "index": 1}]),
+        STOP,
+    )
+    (item,) = found.turn.items
+    assert isinstance(item, Reasoning)
+    assert item.opaque == {
+        "field": "reasoning",
+        "reasoning_details": [
+            {"type": "reasoning.text", "text": "ab", "index": 0, "format": "x", "signature": "s"},
+            {"type": "reasoning.encrypted", "data": "", "id": None, "index": 1},
+        ],
+    }
+
+
+def test_content_may_be_a_list_of_parts() -> None:
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm"}, {"type": "other"}]}
+    found = read(delta(content=[thinking, {"type": "text", "text": "Yes"}, {"type": "image"}]), STOP)
+    assert found.turn.items == (
+        Reasoning("Hm", "trace", {"field": "content"}),
+        Message("assistant", "Yes"),
+        UnknownItem({"type": "image"}),
+    )
+
+
+def test_what_is_not_known_is_kept() -> None:
+    found = read(delta(content="a", annotations=[1]), {"later": "event"}, ["list"], STOP)
+    assert [item.item for item in found.turn.items if isinstance(item, UnknownItem)] == [
+        {"annotations": [1]},
+        {"later": "event"},
+        ["list"],
+    ]
+    assert found.error is None
+
+
+@pytest.mark.parametrize(
+    ("told", "usage"),
+    [
+        ({"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}, Usage(3, 4)),
+        (
+            {
+                "prompt_tokens": 3,
+                "completion_tokens": 4,
+                "total_tokens": 7,
+                "prompt_tokens_details": {"cached_tokens": 2},
+                "completion_tokens_details": {"reasoning_tokens": 1},
+            },
+            Usage(3, 4, 2, 1),
+        ),
+        (
+            {
+                "prompt_tokens": 3,
+                "completion_tokens": 4,
+                "total_tokens": 12,
+                "completion_tokens_details": {"reasoning_tokens": 5},
+            },
+            Usage(3, 9, 0, 5),
+        ),
+        ({"prompt_tokens": 3, "prompt_cache_hit_tokens": 2, "completion_tokens": None}, Usage(3, 0, 2)),
+        ({"prompt_tokens": "many", "prompt_tokens_details": 1}, Usage()),
+    ],
+)  # fmt: skip
+def test_usage_is_counted_the_same_for_all(told: dict[str, Any], usage: Usage) -> None:
+    assert read(STOP, {"choices": [], "usage": told}).turn.usage == usage
+    assert read(STOP, {"choices": [], "x_groq": {"usage": told}}).turn.usage == usage
+    assert read({"choices": [{"delta": {}, "finish_reason": "stop", "usage": told}]}).turn.usage == usage
+
+
+@pytest.mark.parametrize("kind", ["content", "reasoning", "arguments"])
+def test_a_character_that_the_server_cut_in_two_is_whole_again(kind: str) -> None:
+    def piece(text: str) -> dict[str, Any]:
+        if kind == "arguments":
+            return delta(tool_calls=[{"index": 0, "id": "a", "function": {"name": "f", "arguments": text}}])
+        return delta(**{kind: text})
+
+    found = read(piece('{"a":"x\ud83d'), piece("\ude00y"), piece('"}'), STOP)
+    (item,) = found.turn.items
+    text = item.arguments if isinstance(item, ToolCall) else getattr(item, "text", "")
+    assert text == '{"a":"x😀y"}'
+    assert read(piece('{"a":"\ud83d'), piece('"}'), STOP).turn.items != ()
+
+
+def test_an_id_that_is_a_number_is_an_id() -> None:
+    call = {"index": 0, "id": 7, "function": {"name": "f", "arguments": "{}"}}
+    assert read(delta(tool_calls=[call]), STOP).turn.calls[0].call_id == "7"
+
+
+def test_a_field_of_another_type_does_not_cost_the_chunk() -> None:
+    assert (
+        read({"choices": [{"index": "0", "delta": {"content": "a", "refusal": 0}}], "usage": "none"}, STOP).turn.text
+        == "a"
+    )
+
+
+# How it can fail
+
+
+@pytest.mark.parametrize(
+    ("tail", "error", "message"),
+    [
+        (b'data: {"error":{"message":"no","type":"overloaded"}}\n\n', ProviderError, "no (overloaded)"),
+        (b'data: {"error":"no"}\n\n', ProviderError, "no"),
+        (b'data: {"object":"error","message":"no","type":"x"}\n\n', ProviderError, "no (x)"),
+        (b'data: {"detail":[{"msg":"no"},{"msg":"never"}]}\n\n', ProviderError, "no; never"),
+        (b'event: error\ndata: {"message":"no"}\n\n', ProviderError, "no"),
+        (b"event: error\ndata: overloaded\n\n", ProviderError, "overloaded"),
+        (b'error: {"error":{"message":"no"}}\n\n', ProviderError, "no"),
+        (b'{"error":{"message":"no"}}\n', ProviderError, "no"),
+        (b'{\n "error":\n\n {"message":"no"}\n}\n', ProviderError, "no"),
+        (b'data: {"error":{}}\n\n', IncompleteStream, "the answer ended before it gave a reason to stop"),
+        (b"data: {not json\n\n", BadPayload, "an event of the stream is not JSON: Expecting property name"),
+        (b"data: \xff\n\n", BadPayload, "the stream is not UTF-8"),
+        (b'data: {"choices":[{"delta":{"content":"cut', IncompleteStream, "the answer ended before it gave a reason"),
+        (b"", IncompleteStream, "the answer ended before it gave a reason to stop"),
+    ],
+)
+def test_a_failure_is_told_after_what_came_before(tail: bytes, error: type[ModelError], message: str) -> None:
+    for cut in some_cuts(sse(delta(content="a")) + tail, 20):
+        found = outcome(OpenAIChatDecoder(), cut)
+        assert type(found.error) is error
+        assert str(found.error).startswith(message)
+        assert (found.turn.text, found.turn.stop_reason) == ("a", "error")
+
+
+def test_nothing_is_read_after_a_failure() -> None:
+    for cut in some_cuts(sse(delta(content="a"), {"error": "no"}, delta(content="b"), {"error": "again"}, STOP), 20):
+        found = outcome(OpenAIChatDecoder(), cut)
+        assert (found.turn.text, str(found.error)) == ("a", "no")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            b"<html>\n<body>Log in</body>",
+            "the answer is no stream of events, it begins with <html> <body>Log in</body>",
+        ),
+        (b'{"choices":[{"message":{"content":"Hi"}}]}', "the answer is no stream of events, it begins with {"),
+    ],
+)
+def test_a_body_that_is_no_stream_is_told(body: bytes, message: str) -> None:
+    for cut in some_cuts(body, 5):
+        found = outcome(OpenAIChatDecoder(), cut)
+        assert isinstance(found.error, NotAStream)
+        assert str(found.error).startswith(message)
+
+
+@pytest.mark.parametrize("tail", [b"data: [DONE]", b"data: [DONE]\n", b"data: [DONE]\n\ndata: {broken\n\n"])
+def test_the_end_mark_ends_the_turn_however_it_is_written(tail: bytes) -> None:
+    found = read(delta(content="a"), tail=tail)
+    assert (found.error, found.turn.text, found.turn.stop_reason) == (None, "a", "unknown")
+
+
+def test_a_last_event_without_its_blank_line_counts() -> None:
+    found = read(delta(content="a"), tail=sse(STOP).rstrip(b"\n"))
+    assert (found.error, found.turn.stop_reason) == (None, "stop")
+
+
+def test_empty_events_are_a_sign_of_life_and_nothing_else() -> None:
+    found = read(delta(content="a"), tail=b"data: \n\ndata:\n\n" + sse(STOP))
+    assert (found.error, found.turn.text) == (None, "a")
+
+
+# Any stream at all
+
+TEXTS = st.sampled_from(["", "a", "é", "\ud83d", "\ude00", "{", "\n"])
+ARGUMENTS = st.sampled_from(["{", "}", '"k":', '"', "1", " ", "", "null", "x", None, {"k": 1}]) | st.sampled_from(
+    ["{}", '{"k":1}', '{"k":2}', '"{\\"k\\":1}"']
+)
+FUNCTIONS = st.builds(dict, name=st.sampled_from([None, "f", "g", "get_", "weather", ""]), arguments=ARGUMENTS)
+PIECES = st.builds(
+    dict,
+    index=st.sampled_from([0, 1, None, 2]),
+    id=st.sampled_from([None, "a", "b", "", 3]),
+    function=FUNCTIONS | FUNCTIONS | st.none(),
+)
+DELTAS = st.fixed_dictionaries(
+    {},
+    optional={
+        "content": st.none() | TEXTS,
+        "reasoning": TEXTS,
+        "refusal": st.sampled_from([None] * 5 + ["no"]),
+        "tool_calls": st.lists(PIECES, min_size=1, max_size=3),
+    },
+)
+CHUNKS = DELTAS.map(lambda fields: sse(delta(**fields)))
+FAULTS = st.sampled_from(
+    [b""] * 9
+    + [sse({"error": {"message": "no"}}), b"data: {\n\n", b": ping\n\n", b"foo: bar\n\n", b"\xff", b"event: error\n"]
+)
+ENDS = st.sampled_from(["stop", "tool_calls", "length", "content_filter", "error", "new"]).map(
+    lambda word: sse({"choices": [{"delta": {}, "finish_reason": word}]})
+) | st.sampled_from([b"", b"data: [DONE]\n\n"])
+
+
+BODIES = st.tuples(st.lists(CHUNKS, max_size=12), FAULTS, ENDS, st.lists(CHUNKS, max_size=2)).map(
+    lambda parts: b"".join([*parts[0], parts[1], parts[2], *parts[3]])
+)
+
+
+@settings(max_examples=200)
+@given(BODIES, st.integers(0, 9), st.data())
+def test_any_stream_keeps_the_grammar_of_tool_input_in_any_cut(body: bytes, seed: int, data: st.DataObject) -> None:
+    if data.draw(st.integers(0, 3), label="whole, unless 0") == 0:
+        body = body[: data.draw(st.integers(0, len(body)), label="broken off at")]
+    found = outcome(OpenAIChatDecoder(), [body], ["get_weather", "f"])
+    assert same(outcome(OpenAIChatDecoder(), random_cut(body, seed), ["get_weather", "f"]), found)
+    assert_consistent(found)
+
+
+KEYS = [
+    "choices", "delta", "content", "tool_calls", "function", "arguments", "name", "id", "index", "usage", "error",
+    "text", "message", "x_groq", "reasoning", "type", "reasoning_details", "finish_reason", "code", "detail",
+    "prompt_tokens", "completion_tokens_details", "refusal",
+]  # fmt: skip
+ANY_JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 2**65) | st.floats() | st.text("ab\ud83d", max_size=3),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(KEYS),
+        inner,
+        max_size=4,
+    ),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@given(st.lists(ANY_JSON | ANY_JSON.map(lambda value: {"choices": [{"delta": value}]}), max_size=4))
+def test_no_json_breaks_the_decoder(events: list[Any]) -> None:
+    found = read(*events, STOP)
+    assert found.error is None or isinstance(found.error, ModelError)
+    assert_consistent(found)
+
+
+@given(st.binary(max_size=60))
+def test_no_bytes_break_the_decoder(body: bytes) -> None:
+    assert isinstance(outcome(OpenAIChatDecoder(), [body]).error, ModelError)
+
+
+# Requests
+
+
+def body_of(request: TurnRequest) -> dict[str, Any]:
+    return encode_request(request, "m")
+
+
+SPEC = ToolSpec("search", "Searches.", {"type": "object", "properties": {}})
+
+
+def test_a_plain_request_holds_nothing_that_was_not_asked_for() -> None:
+    assert body_of(TurnRequest((user("hi"),))) == {
+        "model": "m",
+        "messages": [{"role": "user", "content": "hi"}],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+
+
+def test_all_wishes_are_written() -> None:
+    body = body_of(
+        TurnRequest(
+            (user("hi"),),
+            (SPEC, ToolSpec("find", "Finds.", {}, strict=True)),
+            instructions="Be brief.",
+            tool_choice="required",
+            parallel_calls=False,
+            max_output_tokens=9,
+            temperature=0.0,
+            stop=("END",),
+            reasoning_effort="low",
+        )
+    )
+    assert body["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert [tool["function"] for tool in body["tools"]] == [
+        {"name": "search", "description": "Searches.", "parameters": {"type": "object", "properties": {}}},
+        {"name": "find", "description": "Finds.", "parameters": {}, "strict": True},
+    ]
+    assert {key: body[key] for key in ("tool_choice", "parallel_tool_calls", "max_tokens", "temperature", "stop")} == {
+        "tool_choice": "required",
+        "parallel_tool_calls": False,
+        "max_tokens": 9,
+        "temperature": 0.0,
+        "stop": ["END"],
+    }
+    assert body["reasoning_effort"] == "low"
+
+
+@pytest.mark.parametrize(
+    ("choice", "written"),
+    [
+        ("none", "none"),
+        ("required", "required"),
+        ("search", {"type": "function", "function": {"name": "search"}}),
+        ("auto", None),
+    ],
+)
+def test_the_choice_of_tools_is_written_as_the_dialect_has_it(choice: str, written: object) -> None:
+    assert body_of(TurnRequest((), (SPEC,), tool_choice=choice)).get("tool_choice") == written
+    assert "tool_choice" not in body_of(TurnRequest((), tool_choice=choice))
+
+
+def test_extra_goes_over_everything_else() -> None:
+    body = body_of(TurnRequest((), temperature=1.0, extra={"temperature": 0.5, "seed": 1, "stream_options": None}))
+    assert (body["temperature"], body["seed"], body["stream_options"]) == (0.5, 1, None)
+
+
+def test_openai_itself_has_another_name_for_the_token_limit() -> None:
+    request = TurnRequest((), max_output_tokens=9)
+    assert "max_tokens" not in encode_openai_request(request, "m")
+    assert encode_openai_request(request, "m")["max_completion_tokens"] == 9
+    wish = TurnRequest((), max_output_tokens=9, extra={"max_tokens": 5})
+    assert encode_openai_request(wish, "m")["max_tokens"] == 5
+    wish = TurnRequest((), max_output_tokens=9, extra={"max_completion_tokens": 5})
+    assert encode_openai_request(wish, "m")["max_completion_tokens"] == 5
+
+
+def messages(*history: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = body_of(TurnRequest(tuple(history)))["messages"]
+    return found
+
+
+def written_call(call_id: str, arguments: str = "{}") -> dict[str, Any]:
+    return {"id": call_id, "type": "function", "function": {"name": "f", "arguments": arguments}}
+
+
+def test_what_the_model_said_in_a_row_is_one_message() -> None:
+    assert messages(
+        user("go"),
+        assistant("Look"),
+        ToolCall("a", "f", '{"x": 1}'),
+        UnknownItem({"annotations": []}),
+        assistant("ing"),
+        ToolCall("b", "f", "{}"),
+        ProviderTool("s", "search"),
+        ToolOutput("a", "f", "1"),
+        ToolOutput("b", "f", "no", failed=True),
+        assistant("Done."),
+        user("thanks"),
+    ) == [
+        {"role": "user", "content": "go"},
+        {
+            "role": "assistant",
+            "content": "Looking",
+            "tool_calls": [written_call("a", '{"x": 1}'), written_call("b")],
+        },
+        {"role": "tool", "tool_call_id": "a", "content": "1"},
+        {"role": "tool", "tool_call_id": "b", "content": "no"},
+        {"role": "assistant", "content": "Done."},
+        {"role": "user", "content": "thanks"},
+    ]
+
+
+def test_a_message_without_text_says_so_and_a_blank_one_is_left_out() -> None:
+    assert messages(
+        ToolCall("a", "f", "{}"), ToolOutput("a", "f", ""), assistant(" \n"), Reasoning("Hm"), user("x")
+    ) == [
+        {"role": "assistant", "content": None, "tool_calls": [written_call("a")]},
+        {"role": "tool", "tool_call_id": "a", "content": ""},
+        {"role": "user", "content": "x"},
+    ]
+
+
+def test_reasoning_of_others_is_not_sent() -> None:
+    history: History = (Reasoning("Hm", "trace", {"signature": "s"}), Reasoning("Hm"), assistant("Yes"))
+    assert messages(*history) == [{"role": "assistant", "content": "Yes"}]
+
+
+@pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
+def test_reasoning_goes_back_into_the_field_it_came_from(field: str) -> None:
+    turn = read(delta(**{field: "Need "}), delta(**{field: "weather"}), delta(content="Yes"), STOP).turn
+    assert messages(*turn.items) == [{"role": "assistant", "content": "Yes", field: "Need weather"}]
+
+
+def test_reasoning_from_the_content_goes_back_into_the_content() -> None:
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm"}]}
+    turn = read(delta(content=[thinking]), delta(content="Yes"), STOP).turn
+    assert messages(*turn.items) == [{"role": "assistant", "content": [thinking, {"type": "text", "text": "Yes"}]}]
+
+
+def test_reasoning_details_go_back_unread() -> None:
+    details = [{"type": "reasoning.encrypted", "data": "", "id": "r", "index": 0}]
+    call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
+    turn = read(delta(reasoning_details=details), delta(tool_calls=[call]), STOP).turn
+    assert messages(*turn.items) == [
+        {"role": "assistant", "content": None, "reasoning_details": details, "tool_calls": [written_call("a")]}
+    ]
+
+
+@pytest.mark.parametrize("case", cases("stream_openai_chat.json"))
+def test_what_a_case_wants_sent_back_is_sent(case: dict[str, Any]) -> None:
+    wanted = case["expect"].get("replay", [])
+    turn = outcome(OpenAIChatDecoder(), case_body(case)).turn
+    sent = messages(*turn.items)
+    for item in wanted:
+        assert item["reasoning"] in (sent[0].get("reasoning_content"), sent[0].get("reasoning"))
