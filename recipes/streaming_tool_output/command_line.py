@@ -45,16 +45,15 @@ def main(arguments: Sequence[str]) -> int:
             partial(demo, options, screen_for(options), tally),
             lambda received: cut_off.append((received, tally.under_way())),
         )
-    except BaseException as raised:
+    except Exception as raised:
         error = without_groups(raised)
         if isinstance(error, BrokenPipeError):
             leave_stdout()
             return 0  # who closed it has seen what they wanted
-        if isinstance(error, StreamkitError):
-            print(f"streamkit: {error}", file=sys.stderr)
-            return 1
-        if not (cut_off and isinstance(error, KeyboardInterrupt)):
+        if not isinstance(error, StreamkitError):
             raise
+        print(f"streamkit: {error}", file=sys.stderr)
+        return 1
     for received, what in cut_off:
         print(f"\ncancelled {what}", file=sys.stderr)
         return 128 + received
@@ -123,9 +122,9 @@ async def model_for(options: argparse.Namespace, screen: Screen) -> AsyncIterato
         yield openai_chat(options.model.removeprefix("openai:"), base_url=options.base_url)
 
 
-def without_groups(raised: BaseException) -> BaseException:
+def without_groups(raised: Exception) -> Exception:
     """The error that is alone in the groups of the task groups it passed."""
-    while isinstance(raised, BaseExceptionGroup) and len(raised.exceptions) == 1:
+    while isinstance(raised, ExceptionGroup) and len(raised.exceptions) == 1:
         raised = raised.exceptions[0]
     return raised
 

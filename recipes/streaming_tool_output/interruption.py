@@ -8,13 +8,14 @@ from signal import Signals
 import anyio
 from anyio.abc import TaskStatus
 
-from .signals import SIGNALS
+from .signals import SIGNALS, ignore_signals
 
 
 async def run_interruptibly(work: Callable[[], Awaitable[None]], on_signal: Callable[[Signals], None]) -> None:
     """Run the work; the first signal is told, then cancels it.
 
-    Later signals change nothing: the cleanup is on its way already, and impatience would leave half of it undone.
+    Later signals, and those after the work, change nothing: what is left to do is on its way already, and impatience
+    would leave half of it undone.
     """
     async with anyio.create_task_group() as tasks:
         with anyio.CancelScope() as scope:
@@ -26,9 +27,12 @@ async def run_interruptibly(work: Callable[[], Awaitable[None]], on_signal: Call
 async def _watch(
     scope: anyio.CancelScope, on_signal: Callable[[Signals], None], *, task_status: TaskStatus[None]
 ) -> None:
-    with anyio.open_signal_receiver(*SIGNALS) as signals:
-        task_status.started()
-        async for received in signals:
-            if not scope.cancel_called:
-                on_signal(received)
-                scope.cancel()
+    try:
+        with anyio.open_signal_receiver(*SIGNALS) as signals:
+            task_status.started()
+            async for received in signals:
+                if not scope.cancel_called:
+                    on_signal(received)
+                    scope.cancel()
+    finally:
+        ignore_signals()

@@ -1,7 +1,8 @@
-"""The signals that end the program. Imports nothing else, so that they are heard before anything is imported."""
+"""The signals that end the program. Imports next to nothing, so that they are heard before all else is imported."""
 
 from __future__ import annotations
 
+import os
 import signal
 from types import FrameType
 
@@ -12,13 +13,22 @@ SIGNALS = tuple(
 )
 
 
-def interrupt_on_signals() -> None:
-    """From now on the first of the signals raises KeyboardInterrupt with its number; later ones change nothing."""
+def end_on_signals() -> None:
+    """From now on, and until somebody else listens to them, each of the signals ends the program at once.
+
+    For the time in which there is nothing to clean up. No KeyboardInterrupt: that may come up inside the import
+    system, where it is lost.
+    """
     for each in SIGNALS:
-        signal.signal(each, _interrupt)
+        signal.signal(each, _end)
 
 
-def _interrupt(number: int, _frame: FrameType | None) -> None:
+def ignore_signals() -> None:
+    """From now on none of them changes anything: the program is on its way out already."""
     for each in SIGNALS:
         signal.signal(each, signal.SIG_IGN)
-    raise KeyboardInterrupt(number)
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    os.write(2, b"\ncancelled before it began\n")
+    os._exit(128 + number)

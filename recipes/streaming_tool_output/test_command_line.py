@@ -16,6 +16,7 @@ import pytest
 
 from .command_line import PROJECT, main, model_name
 from .interruption import run_interruptibly
+from .signals import SIGNALS
 
 
 @contextlib.contextmanager
@@ -86,6 +87,14 @@ def test_a_signal_is_heard_while_the_reader_does_not_read(tmp_path: Path) -> Non
     os.close(writing)
 
 
+@pytest.fixture(autouse=True)
+def restored_signals() -> Iterator[None]:
+    handlers = {each: signal.getsignal(each) for each in SIGNALS}
+    yield
+    for each, handler in handlers.items():
+        signal.signal(each, handler)
+
+
 async def test_work_is_cancelled_by_the_first_signal_only() -> None:
     told: list[signal.Signals] = []
     cleaned_up = False
@@ -103,6 +112,7 @@ async def test_work_is_cancelled_by_the_first_signal_only() -> None:
 
     await run_interruptibly(work, told.append)
 
+    os.kill(os.getpid(), signal.SIGHUP)
     assert told == [signal.SIGTERM]
     assert cleaned_up
 
