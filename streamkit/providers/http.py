@@ -254,6 +254,10 @@ def json_bytes(body: dict[str, Any]) -> bytes:
 # The client
 
 
+_NO_PROXY = {f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]")}
+"""What the environment says of proxies is not meant for this machine, whether it says so or not."""
+
+
 async def _client_of_this_loop() -> httpx2.AsyncClient:
     try:
         return _kept.get()[1]
@@ -268,7 +272,9 @@ async def _keep_client() -> AsyncGenerator[httpx2.AsyncClient, None]:
     """A client, open until this generator is closed; see the top of the file for who does that."""
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=60)
     no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))  # one user's would reach another's requests
-    async with httpx2.AsyncClient(limits=limits, cookies=no_cookies, headers={"user-agent": "streamkit"}) as client:
+    async with httpx2.AsyncClient(
+        limits=limits, cookies=no_cookies, mounts=_NO_PROXY, headers={"user-agent": "streamkit"}
+    ) as client:
         yield client
 
 

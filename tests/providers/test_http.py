@@ -379,6 +379,16 @@ async def test_an_answer_that_was_not_read_to_its_end_leaves_no_generator_behind
         gc.collect()  # trio warns of generators that are collected while they wait
 
 
+def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+
+    async def main() -> str:
+        return (await run(answer(HI + STOP))).text
+
+    assert anyio.run(main) == "Hi"
+
+
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_the_end_of_the_event_loop_closes_what_is_open(backend: str) -> None:
     """Nothing is said of open sockets or generators: warnings are errors here, those at collection too."""

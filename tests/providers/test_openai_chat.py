@@ -300,8 +300,10 @@ TEXTS = st.sampled_from(["", "a", "é", "\ud83d", "\ude00", "{", "\n"])
 ARGUMENTS = st.sampled_from(["{", "}", '"k":', '"', "1", " ", "", "null", "x", None, {"k": 1}]) | st.sampled_from(
     ["{}", '{"k":1}', '{"k":2}', '"{\\"k\\":1}"']
 )
-FUNCTIONS = st.builds(dict, name=st.sampled_from([None, "f", "g", "get_", "weather", ""]), arguments=ARGUMENTS)
-PIECES = st.builds(
+FUNCTIONS: st.SearchStrategy[dict[str, Any]] = st.builds(
+    dict, name=st.sampled_from([None, "f", "g", "get_", "weather", ""]), arguments=ARGUMENTS
+)
+PIECES: st.SearchStrategy[dict[str, Any]] = st.builds(
     dict,
     index=st.sampled_from([0, 1, None, 2]),
     id=st.sampled_from([None, "a", "b", "", 3]),
