@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from . import channel, decoding, execution, growing, importing, reducing, turns
+from . import channel, decoding, execution, growing, importing, peers, reducing, turns
 from .measure import Figure, Skipped
 
 SUBJECTS: dict[str, Callable[[], Iterator[Figure | Skipped]]] = {
@@ -23,6 +23,7 @@ SUBJECTS: dict[str, Callable[[], Iterator[Figure | Skipped]]] = {
     "turns": turns.figures,
     "growing": growing.figures,
     "importing": importing.figures,
+    "peers": peers.figures,
 }
 
 

@@ -119,14 +119,14 @@ def figure(name: str, times: Sequence[tuple[float, float]], *, count: int, goal:
     ours_seconds, floor_seconds = (median(column) for column in zip(*times, strict=True))
     return Figure(
         name,
-        round(ratio, 2),
+        _shortened(ratio),
         goal.ratio if goal else None,
         ratio <= goal.ratio if goal else None,
         goal.must if goal else False,
-        round(min(ratios), 2),
-        round(max(ratios), 2),
-        round(ours_seconds / count * 1e6, 3),
-        round(floor_seconds / count * 1e6, 3),
+        _shortened(min(ratios)),
+        _shortened(max(ratios)),
+        _shortened(ours_seconds / count * 1e6),
+        _shortened(floor_seconds / count * 1e6),
     )
 
 
@@ -143,3 +143,7 @@ async def timed_async(sample: AsyncSample) -> float:
     began = process_time()
     await sample()
     return process_time() - began
+
+
+def _shortened(number: float) -> float:
+    return float(f"{number:.3g}")

@@ -17,13 +17,13 @@ from collections.abc import Iterable, Iterator
 from .decoding import DONE, event_of
 
 TEXT_EVENTS = 200
-LOOP_TURNS = 200
+MOST_TURNS = 200
 RESULT_MARK = b'"role":"tool"'
 """In a request, once for each result of a call."""
 
 
 class Provider(asyncio.Protocol):
-    """`/text/…` is answered with a text, `/loop/…` with a call until there are results enough."""
+    """`/text/…` is answered with a text, `/20/…` with a call until it is the 20th turn, which is a text."""
 
     def __init__(self) -> None:
         self._received = bytearray()
@@ -41,10 +41,9 @@ class Provider(asyncio.Protocol):
             self._transport.write(self._answer(head, body))
 
     def _answer(self, head: bytearray, body: bytearray) -> bytes:
-        results = body.count(RESULT_MARK)
-        if b" /loop/" in head and results < LOOP_TURNS - 1:
-            return CALL_ANSWERS[results]
-        return TEXT
+        asked = head.split(b"/", 2)[1]
+        turn = body.count(RESULT_MARK) + 1
+        return CALL_ANSWERS[turn] if asked.isdigit() and turn < int(asked) else TEXT
 
 
 def text_events() -> Iterator[bytes]:
@@ -71,7 +70,7 @@ def answer_of(chunks: Iterable[bytes]) -> bytes:
 
 
 TEXT = answer_of(text_events())
-CALL_ANSWERS = [answer_of(call_events(number)) for number in range(LOOP_TURNS)]
+CALL_ANSWERS = [answer_of(call_events(number)) for number in range(MOST_TURNS)]
 
 
 @contextlib.contextmanager

@@ -21,10 +21,11 @@ from .channel import consume
 from .decoding import Chunk, decode_chunk
 from .execution import double
 from .measure import BACKENDS, ROUNDS_TO_REPORT, Backend, Figure, Goal, race_async
-from .server import LOOP_TURNS, running_server
+from .server import running_server
 
 TURNS = 8
 """Of a round."""
+LOOP_TURNS = 200
 QUESTION = "How much is twice as much?"
 MODEL = "a-model"
 
@@ -35,7 +36,7 @@ def figures() -> Iterator[Figure]:
     with running_server() as address:
         for backend in BACKENDS:
             yield single_turns(backend, f"{address}/text")
-            yield whole_loop(backend, f"{address}/loop")
+            yield whole_loop(backend, f"{address}/{LOOP_TURNS}")
 
 
 def single_turns(backend: Backend, url: str) -> Figure:
