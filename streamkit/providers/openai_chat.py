@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -376,7 +376,7 @@ def encode_request(request: TurnRequest, model: str) -> dict[str, Any]:
     """
     body: dict[str, Any] = {
         "model": model,
-        "messages": list(_messages(request)),
+        "messages": _messages(request),
         "stream": True,
         "stream_options": {"include_usage": True},
     }
@@ -418,38 +418,49 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _messages(request: TurnRequest) -> Iterator[dict[str, Any]]:
+def _messages(request: TurnRequest) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
     if request.instructions is not None:
-        yield {"role": "system", "content": request.instructions}
+        messages.append({"role": "system", "content": request.instructions})
     said: list[Item] = []  # by the model, in a row: one message
     for item in request.history:
-        if isinstance(item, ToolOutput):
-            yield from _said_by_model(said)
-            yield {"role": "tool", "tool_call_id": item.call_id, "content": item.text}
-        elif isinstance(item, Message) and item.role == "user":
-            yield from _said_by_model(said)
-            yield {"role": "user", "content": item.text}
+        if type(item) is ToolOutput:
+            messages += _said_by_model(said)
+            messages.append({"role": "tool", "tool_call_id": item.call_id, "content": item.text})
+        elif type(item) is Message and item.role == "user":
+            messages += _said_by_model(said)
+            messages.append({"role": "user", "content": item.text})
         else:
             said.append(item)
-            continue
-        said = []
-    yield from _said_by_model(said)
+    messages += _said_by_model(said)
+    return messages
 
 
-def _said_by_model(items: list[Item]) -> Iterator[dict[str, Any]]:
-    text = "".join(item.text for item in items if isinstance(item, Message))
-    calls = [_call(item) for item in items if isinstance(item, ToolCall)]
+def _said_by_model(items: list[Item]) -> list[dict[str, Any]]:
+    """One message of all items, which are taken out of the list; none where it would be blank."""
+    if not items:
+        return []
+    texts: list[str] = []
+    calls: list[dict[str, Any]] = []
+    reasoning: list[Reasoning] = []
+    for item in items:
+        if type(item) is ToolCall:
+            function = {"name": item.name, "arguments": item.arguments}
+            calls.append({"id": item.call_id, "type": "function", "function": function})
+        elif type(item) is Message:
+            texts.append(item.text)
+        elif type(item) is Reasoning:
+            reasoning.append(item)
+    items.clear()
+    text = "".join(texts)
     if not calls and not text.strip():
-        return  # servers refuse a blank message, and reasoning alone is one to them
+        return []  # servers refuse it, and reasoning alone is blank to them
     message: dict[str, Any] = {"role": "assistant", "content": text or None}
-    _put_reasoning_back([item for item in items if isinstance(item, Reasoning)], message)
+    if reasoning:
+        _put_reasoning_back(reasoning, message)
     if calls:
         message["tool_calls"] = calls
-    yield message
-
-
-def _call(call: ToolCall) -> dict[str, Any]:
-    return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+    return [message]
 
 
 def _put_reasoning_back(items: list[Reasoning], message: dict[str, Any]) -> None:
