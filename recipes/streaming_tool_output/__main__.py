@@ -11,7 +11,7 @@ def run() -> int:
     """Everything that takes time is imported here, where an interruption is heard."""
     end_on_signals()
     try:
-        from .command_line import main  # noqa: PLC0415
+        from .command_line import main  # noqa: PLC0415 - see above
 
         return main(sys.argv[1:])
     except ModuleNotFoundError as missing:

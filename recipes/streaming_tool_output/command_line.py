@@ -24,7 +24,7 @@ from .file_server import file_server
 from .interruption import run_interruptibly
 from .lines import JsonLines, PlainLines
 from .recipe import show_answers
-from .screen import Screen
+from .screen import Screen, on_one_line, visible
 from .scripted import scripted_model
 from .tally import Tally
 from .tools import ARTIFACTS, Workspace
@@ -52,10 +52,10 @@ def main(arguments: Sequence[str]) -> int:
             return 0  # who closed it has seen what they wanted
         if not isinstance(error, StreamkitError):
             raise
-        print(f"streamkit: {error}", file=sys.stderr)
+        print(f"streamkit: {visible(str(error))}", file=sys.stderr)
         return 1
     for received, what in cut_off:
-        print(f"\ncancelled {what}", file=sys.stderr)
+        print(f"\ncancelled {on_one_line(what)}", file=sys.stderr)
         return 128 + received
     return 0
 
@@ -90,7 +90,7 @@ def screen_for(options: argparse.Namespace) -> AbstractAsyncContextManager[Scree
         return nullcontext(JsonLines(sys.stdout.buffer))
     if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
         return nullcontext(PlainLines(sys.stdout.buffer))
-    from .terminal import terminal  # noqa: PLC0415  only here is rich needed
+    from .terminal import terminal  # noqa: PLC0415 - only here is rich needed
 
     return terminal()
 

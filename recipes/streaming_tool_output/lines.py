@@ -89,7 +89,7 @@ class PlainLines:
                 yield WRITES, f"a call of {tool}"
             case ToolInputAvailable(call_id=call_id, arguments=arguments):
                 yield CALLS, f"{self._tools[call_id]} {arguments}"
-            case ToolInputAbandoned(call_id=call_id):
+            case ToolInputAbandoned(call_id=call_id, reason=reason) if reason != "malformed":  # that is answered
                 yield DROPPED, f"{self._tools[call_id]}: {why_dropped(event)}"
             case Intermediate(call_id=call_id, data=Progress() as progress):
                 yield from self._got_on(call_id, progress)

@@ -19,8 +19,10 @@ from contextlib import asynccontextmanager
 from time import monotonic
 
 import anyio
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.constrain import Constrain
 from rich.live import Live
+from rich.segment import Segment
 from rich.spinner import Spinner
 from rich.text import Text
 
@@ -44,6 +46,8 @@ from .screen import IN_ALL, MODEL, READS, why_cut, why_dropped
 from .tools import Progress, Saved
 
 FRAMES_PER_SECOND = 12
+MARGIN = 3
+"""Columns that stay free at the right: a terminal writes `^C` there, and in a full line it would begin another one."""
 
 
 @asynccontextmanager
@@ -76,10 +80,17 @@ class Terminal:
         self._calls: dict[str, Called] = {}
         self._spinner = Spinner("dots", style="cyan")
 
-    def __rich__(self) -> RenderableType:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The moving part; where it is taller than the terminal, the end of it."""
+        lines = console.render_lines(self._moving_part(), options, pad=False)
+        for line in lines[1 - console.height :]:
+            yield from line
+            yield Segment.line()
+
+    def _moving_part(self) -> RenderableType:
         if self.is_busy and all(block.ended for block in self._moving):
-            return Group(*self._moving, labelled(MODEL, self._spinner))
-        return Group(*(part for block in self._moving for part in (block, "")))
+            return self._within_margin(*self._moving, labelled(MODEL, self._spinner))
+        return self._within_margin(*(part for block in self._moving for part in (block, "")))
 
     async def wait(self, what: str) -> None:
         self._spinner.text = Text(what, "dim")
@@ -99,11 +110,14 @@ class Terminal:
         self._show_turn(event)
         self._show_call(event)
         while self._moving and self._moving[0].ended:
-            self.console.print(self._moving.pop(0), "", sep="\n")
+            self.console.print(self._within_margin(self._moving.pop(0), ""))
 
     async def end(self, summary: Sequence[str]) -> None:
         self.is_busy = False
-        self.console.print(labelled(IN_ALL, Text(" · ".join(summary), "dim")))
+        self.console.print(self._within_margin(labelled(IN_ALL, Text(" · ".join(summary), "dim"))))
+
+    def _within_margin(self, *parts: RenderableType) -> RenderableType:
+        return Constrain(Group(*parts), self.console.width - MARGIN)
 
     def _show_turn(self, event: RunEvent) -> None:
         match event:

@@ -124,6 +124,21 @@ async def test_work_that_ends_by_itself_is_not_waited_on() -> None:
     await run_interruptibly(work, lambda _: None)
 
 
+def test_a_missing_package_is_told_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "httpx2.py").write_text("raise ModuleNotFoundError(name='httpx2')")
+    run = subprocess.run(
+        [sys.executable, "-m", "recipes.streaming_tool_output"],
+        cwd=PROJECT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert run.returncode == 1
+    assert run.stderr == "streamkit: httpx2 is not installed; run `make demo`, or `pip install -e '.[http,cli]'`\n"
+
+
 @pytest.mark.parametrize("text", ["gpt-4.1", "openai:", "openai", ""])
 def test_an_unknown_model_is_refused_with_the_known_ones(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):

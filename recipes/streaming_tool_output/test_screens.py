@@ -13,7 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from streamkit import Intermediate, Output, RunEvent, TextDelta, Turn, TurnEnded, TurnStarted, Value
+from streamkit import (
+    Failure,
+    Intermediate,
+    Output,
+    RunEvent,
+    TextDelta,
+    ToolInputAbandoned,
+    ToolInputDelta,
+    ToolInputStart,
+    Turn,
+    TurnEnded,
+    TurnStarted,
+    Value,
+)
+from streamkit.turns import AbandonedReason
 
 from .lines import JsonLines, PlainLines, json_line
 from .recipe import show_answers
@@ -98,6 +112,40 @@ async def test_a_terminal_keeps_what_moves_apart_until_it_has_ended() -> None:
     await screen.show(TurnEnded(Turn("turn_1", stop_reason="length")))
     assert isinstance(console.file, io.StringIO)
     assert "It is (cut at its token limit)" in console.file.getvalue()
+
+
+async def test_of_what_moves_a_low_terminal_shows_the_end() -> None:
+    console = Console(file=io.StringIO(), width=60, height=5, force_terminal=True, color_system=None)
+    screen = Terminal(console)
+    await screen.show(TurnStarted("turn_1", "m"))
+    await screen.show(TextDelta("\n".join(f"line {number}" for number in range(9))))
+
+    with console.capture() as moving:
+        console.print(screen)
+    assert [line for line in moving.get().split() if line.isdigit()] == ["6", "7"]
+    assert "line 8▌" in moving.get()
+
+
+@pytest.mark.parametrize("abandoned", [None, "malformed", "incomplete"])
+async def test_calls_that_cannot_run_are_shown_with_the_reason(abandoned: AbandonedReason | None) -> None:
+    console, out = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=None), io.BytesIO()
+    events: list[RunEvent] = [TurnStarted("turn_1", "m")]
+    if abandoned:
+        events += [
+            ToolInputStart("call_1", "t"),
+            ToolInputDelta("call_1", "{"),
+            ToolInputAbandoned("call_1", abandoned),
+        ]
+    if abandoned != "incomplete":
+        events.append(Output("call_1", "t", Failure("call_1", "t", "invalid_input", "This is no call.")))
+    for screen in (Terminal(console), PlainLines(out)):
+        for event in events:
+            await screen.show(event)
+
+    assert isinstance(console.file, io.StringIO)
+    for shown in (console.file.getvalue(), out.getvalue().decode()):
+        assert ("call dropped" in shown) == (abandoned == "incomplete")
+        assert ("This is no call." in shown) == (abandoned != "incomplete")
 
 
 @pytest.mark.parametrize("text", ["\x1b]0;title\x07", "a\rb", "\u202egnp.exe", "\ud800"])
