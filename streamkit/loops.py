@@ -57,9 +57,10 @@ async def loop(out: Sink[RunEvent], step: Step[S], state: S) -> S:
     A call that became available in a step, and that the step neither executed nor left pending, is abandoned as
     discarded when the step ends. Anything but Next or Stop is a TypeError.
     """
+    takes_sink = len(inspect.signature(step).parameters) > 1
     while True:
         with new_ledger() as ledger:
-            outcome = await _run_step(out, step, state, ledger)
+            outcome = await _run_step(out, step if takes_sink else _forwarding(step), state, ledger)
         match outcome:
             case Stop(state=state):
                 return state
@@ -81,7 +82,7 @@ async def _run_step(out: Sink[RunEvent], step: Callable[..., Any], state: object
 
     noting: Sink[RunEvent] = MappedSink(out, note)
     try:
-        outcome = await (step(noting, state) if _takes_sink(step) else noting.forward(step(state)))
+        outcome = await step(noting, state)
     except BaseException:
         with anyio.move_on_after(CLOSING_SECONDS, shield=True), contextlib.suppress(Exception):
             await _discard(out, ledger)
@@ -90,8 +91,8 @@ async def _run_step(out: Sink[RunEvent], step: Callable[..., Any], state: object
     return outcome
 
 
-def _takes_sink(step: Callable[..., object]) -> bool:
-    return len(inspect.signature(step).parameters) > 1
+def _forwarding(step: Callable[..., Any]) -> Callable[[Sink[RunEvent], Any], Awaitable[Any]]:
+    return lambda out, state: out.forward(step(state))
 
 
 async def _discard(out: Sink[RunEvent], ledger: Ledger) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-import secrets
+import os
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Sequence
 from typing import Protocol
 
@@ -97,7 +97,7 @@ async def run_turn(
 
 def new_turn_id() -> str:
     """Unique without asking anyone: a conversation is stored, and goes on elsewhere."""
-    return f"turn_{secrets.token_hex(12)}"
+    return f"turn_{os.urandom(12).hex()}"
 
 
 async def decoded(body: AsyncIterable[bytes], decoder: Decoder) -> AsyncGenerator[Sequence[Part], None]:
