@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from streamkit.providers.openai_chat import OpenAIChatDecoder
+from streamkit.providers.openai_chat_decoder import OpenAIChatDecoder
 from streamkit.turn_builder import TurnBuilder
 
 from .measure import Figure, Goal, race

@@ -21,7 +21,8 @@ from streamkit.items import (
     assistant,
     user,
 )
-from streamkit.providers.openai_chat import OpenAIChatDecoder, encode_openai_request, encode_request
+from streamkit.providers.openai_chat import encode_openai_request, encode_request
+from streamkit.providers.openai_chat_decoder import OpenAIChatDecoder
 from streamkit.testing.cuts import random_cut
 from streamkit.turns import (
     ReasoningDelta,

@@ -1,0 +1,359 @@
+"""What servers of chat completions send: the fields that are read, and the decoder.
+
+What is known of these servers: most send a `finish_reason` and then `[DONE]`, some only one of them; usage comes with
+any chunk, in a choice, or in `x_groq`; reasoning has three fields, and some send two of them; errors come as an object
+in the stream, as an event or a field of their own, or as a bare body.
+Source: the API reference of OpenAI, "Chat Completions, streaming events"; streams recorded of two dozen servers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ..codec.sse import Sse, SseDecoder
+from ..codec.surrogates import Halves, whole
+from ..errors import BadPayload, DecodeError, IncompleteStream, ModelError, NotAStream
+from ..items import StopReason, UnknownItem, Usage
+from ..tool_input import InputDelta, as_text
+from ..turn_builder import Failed, Finished, Part, ReasoningOpaque, UsageReported
+from ..turns import ReasoningDelta, RefusalDelta, TextDelta
+from .failures import parsed, provider_error, shortened, tells_an_error
+
+# What is read of the wire: the fields that are needed, the rest is skipped in C. Fields that servers fill in different
+# ways are Any, so that an odd one does not cost the whole chunk. gc=False: they live for a moment, and hold no cycles.
+
+
+class _Function(msgspec.Struct, gc=False):
+    name: Any = None
+    arguments: Any = None  # text; some send the object itself
+
+
+class _CallPiece(msgspec.Struct, gc=False):
+    index: int | None = None
+    id: Any = None
+    function: _Function | None = None
+
+
+class _Delta(msgspec.Struct, gc=False):
+    content: Any = None  # text, or a list of parts
+    reasoning_content: Any = None
+    reasoning: Any = None
+    reasoning_details: Any = None
+    refusal: Any = None
+    tool_calls: list[_CallPiece] | None = None
+    annotations: Any = None
+    audio: Any = None
+    images: Any = None
+    executed_tools: Any = None
+
+
+class _Choice(msgspec.Struct, gc=False):
+    delta: _Delta | None = None
+    finish_reason: str | None = None
+    index: int | None = None
+    usage: Any = None
+
+
+class _Groq(msgspec.Struct, gc=False):
+    usage: Any = None
+
+
+class _Chunk(msgspec.Struct, gc=False):
+    choices: list[_Choice] | None = None
+    usage: Any = None
+    error: Any = None
+    x_groq: _Groq | None = None
+
+
+_NO_DELTA = _Delta()
+_DECODE_CHUNK = msgspec.json.Decoder(_Chunk).decode
+_KEPT_UNREAD = ("annotations", "audio", "images", "executed_tools")
+_STOP_REASONS: dict[str, StopReason] = {
+    "stop": "stop",
+    "eos": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "tool_use": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "content_filter": "content_filter",
+    "refusal": "refusal",
+    "pause_turn": "pause",
+}
+_WORDS_OF_FAILURE = ("error", "insufficient_system_resource")
+_STRANGE_LINES = 1000  # so many are kept of a body that is no stream, to tell what it is
+
+
+class OpenAIChatDecoder:
+    """The bytes of a streamed chat completion to parts. Of several choices only the first is read."""
+
+    def __init__(self) -> None:
+        self._sse = SseDecoder()
+        self._ended = False
+        self._understood = False  # anything
+        self._strange_lines: list[str] = []
+        self._stop_word: str | None = None
+        self._reasoning_field: str | None = None  # where reasoning came from, once that is noted
+        self._details: list[dict[str, Any]] = []
+        self._halves = Halves()
+
+    def feed(self, data: bytes) -> Sequence[Part]:
+        parts: list[Part] = []
+        try:
+            for event in () if self._ended else self._sse.feed_bare(data):
+                self._read_event(event, parts)
+        except DecodeError as error:
+            self._fail(BadPayload(str(error)), parts)
+        self._understood = self._understood or bool(parts)
+        return parts
+
+    def end(self) -> Sequence[Part]:
+        parts: list[Part] = []
+        if self._ended:
+            return parts
+        try:
+            self._sse.end()
+        except DecodeError as error:
+            self._fail(BadPayload(str(error)), parts)
+        last = self._sse.unfinished
+        if last is not None and (last.others or _is_whole(last.data)):  # some leave out the last blank line
+            self._read_event(last, parts)
+        self._read_bare_body(self._strange_lines, parts)
+        if self._stop_word is not None:
+            self._finish(parts)
+        self._fail(self._why_incomplete(), parts)
+        return parts
+
+    # From an event to parts: first what nearly all events are, then the rest
+
+    def _read_event(self, event: str | Sse, parts: list[Part]) -> None:
+        data = event if isinstance(event, str) else self._read_signs_of_failure(event, parts)
+        if self._ended:  # by now, or by an event before
+            return
+        try:
+            chunk = _DECODE_CHUNK(data)
+        except msgspec.DecodeError:
+            self._read_odd_data(data, parts)
+        else:
+            if self._halves.waiting:
+                self._mend(chunk)
+            self._read_chunk(chunk, data, parts)
+
+    def _read_chunk(self, chunk: _Chunk, data: str, parts: list[Part]) -> None:
+        for choice in chunk.choices or ():
+            if choice.index:
+                continue
+            delta = choice.delta or _NO_DELTA
+            if delta.reasoning_content or delta.reasoning or delta.reasoning_details:
+                self._read_reasoning(delta, parts)
+            if delta.refusal or delta.annotations or delta.audio or delta.images or delta.executed_tools:
+                self._read_rare_fields(delta, parts)
+            content = delta.content
+            if content:
+                if type(content) is str:
+                    parts.append(TextDelta(content))
+                else:
+                    self._read_content_parts(content, parts)
+            if delta.tool_calls:
+                for piece in delta.tool_calls:
+                    call = piece.function
+                    parts.append(
+                        InputDelta(call.arguments, piece.index)
+                        if call is not None and not call.name and not piece.id and type(call.arguments) is str
+                        else _opening_piece(piece)
+                    )
+            if choice.finish_reason:
+                self._stop_word = choice.finish_reason
+                _report_usage(choice.usage, parts)
+        if chunk.usage or chunk.error or not chunk.choices or chunk.x_groq is not None:
+            self._read_rest_of_chunk(chunk, data, parts)
+
+    def _read_rest_of_chunk(self, chunk: _Chunk, data: str, parts: list[Part]) -> None:
+        _report_usage(chunk.usage, parts)
+        if chunk.x_groq is not None:
+            _report_usage(chunk.x_groq.usage, parts)
+        if chunk.error:
+            self._fail(provider_error(chunk.error), parts)
+        elif chunk.choices is None and not chunk.usage and chunk.x_groq is None:
+            self._read_unknown(parsed(data), parts)
+
+    def _read_reasoning(self, delta: _Delta, parts: list[Part]) -> None:
+        """The same text in two fields counts once."""
+        text = delta.reasoning_content or delta.reasoning
+        if text and type(text) is str:
+            parts.append(ReasoningDelta(text))
+            self._note_field("reasoning_content" if delta.reasoning_content else "reasoning", parts)
+        if isinstance(delta.reasoning_details, list):
+            details = [detail for detail in delta.reasoning_details if isinstance(detail, dict)]
+            self._details += details
+            for detail in () if text else details:
+                if isinstance(detail.get("text"), str):
+                    parts.append(ReasoningDelta(detail["text"]))
+                elif isinstance(detail.get("summary"), str):
+                    parts.append(ReasoningDelta(detail["summary"], "summary"))
+
+    def _note_field(self, field: str, parts: list[Part]) -> None:
+        """Reasoning goes back into the field that it came from."""
+        if self._reasoning_field is None:
+            self._reasoning_field = field
+            parts.append(ReasoningOpaque({"field": field}))
+
+    def _read_rare_fields(self, delta: _Delta, parts: list[Part]) -> None:
+        if delta.refusal:
+            parts.append(RefusalDelta(str(delta.refusal)))
+        for field in _KEPT_UNREAD:
+            if value := getattr(delta, field):
+                parts.append(UnknownItem({field: value}))
+
+    def _read_content_parts(self, content: object, parts: list[Part]) -> None:
+        """Content as a list: text, and thinking that is a list of text itself."""
+        for part in content if isinstance(content, list) else [content]:
+            match part:
+                case {"type": "text", "text": str(text)}:
+                    parts.append(TextDelta(text))
+                case {"type": "thinking", "thinking": list(thoughts)}:
+                    for thought in thoughts:
+                        if isinstance(thought, dict) and thought.get("text"):
+                            parts.append(ReasoningDelta(str(thought["text"])))
+                            self._note_field("content", parts)
+                case _:
+                    parts.append(UnknownItem(part))
+
+    # What is odd
+
+    def _read_odd_data(self, data: str, parts: list[Part]) -> None:
+        """What msgspec refused: the end mark, an empty event, lone surrogates, fields of another shape; or no JSON."""
+        if data.strip() == "[DONE]":
+            self._finish(parts)
+        elif data.strip():
+            try:
+                told = json.loads(data)
+            except (ValueError, RecursionError) as error:
+                self._fail(BadPayload(f"an event of the stream is not JSON: {error}"), parts)
+                return
+            try:
+                chunk = msgspec.convert(told, _Chunk, strict=False)
+            except (msgspec.ValidationError, UnicodeEncodeError):
+                self._read_unknown(whole(told), parts)
+            else:
+                self._mend(chunk)
+                self._read_chunk(chunk, data, parts)
+
+    def _read_unknown(self, told: object, parts: list[Part]) -> None:
+        if tells_an_error(told):
+            self._fail(provider_error(told), parts)
+        else:
+            parts.append(UnknownItem(told))
+
+    def _read_signs_of_failure(self, event: Sse, parts: list[Part]) -> str:
+        """An error as an event or a field of its own; a body that is no stream at all. Gives the data of the event."""
+        told = [line.removeprefix("error:") for line in event.others if line.startswith("error:")]
+        if told or event.event == "error":
+            self._fail(provider_error(parsed("\n".join(told) or event.data)), parts)
+        elif event.others:
+            self._read_bare_body(event.others, parts)
+            self._strange_lines += event.others[: _STRANGE_LINES - len(self._strange_lines)]
+        return event.data
+
+    def _read_bare_body(self, lines: Sequence[str], parts: list[Part]) -> None:
+        body = parsed("\n".join(lines))
+        if tells_an_error(body):
+            self._fail(provider_error(body), parts)
+
+    def _mend(self, chunk: _Chunk) -> None:
+        """Put characters together that the server cut in two."""
+        for choice in chunk.choices or ():
+            delta = choice.delta
+            if choice.index or delta is None:
+                continue
+            delta.content = self._mended("content", delta.content)
+            delta.reasoning_content = self._mended("reasoning_content", delta.reasoning_content)
+            delta.reasoning = self._mended("reasoning", delta.reasoning)
+            for piece in delta.tool_calls or ():
+                if piece.function is not None:
+                    piece.function.arguments = self._mended(piece.index, piece.function.arguments)
+
+    def _mended(self, where: object, text: Any) -> Any:
+        return self._halves.mend(where, text) if type(text) is str else text
+
+    # Ends
+
+    def _finish(self, parts: list[Part]) -> None:
+        if self._stop_word in _WORDS_OF_FAILURE:
+            self._fail(provider_error(f"the provider ended the turn with the word {self._stop_word}"), parts)
+        if self._ended:
+            return
+        self._ended = True
+        if self._details:
+            parts.append(ReasoningOpaque({"reasoning_details": _joined(self._details)}))
+        word = self._stop_word
+        parts.append(Finished(_STOP_REASONS.get(word or "", "unknown"), word))
+
+    def _fail(self, error: ModelError, parts: list[Part]) -> None:
+        if not self._ended:
+            self._ended = True
+            parts.append(Failed(error))
+
+    def _why_incomplete(self) -> ModelError:
+        if self._understood or not self._strange_lines:
+            return IncompleteStream("the answer ended before it gave a reason to stop")
+        start = shortened("\n".join(self._strange_lines)[:80])
+        return NotAStream(f"the answer is no stream of events, it begins with {start}")
+
+
+def _opening_piece(piece: _CallPiece) -> InputDelta:
+    function = piece.function or _Function()
+    return InputDelta(as_text(function.arguments), piece.index, _text(piece.id), _text(function.name))
+
+
+def _text(value: Any) -> str | None:
+    """An id or a name; servers repeat it as an empty text, and some ids are numbers."""
+    return None if value is None or value == "" else str(value)
+
+
+def _is_whole(data: str) -> bool:
+    """Whether the data of an event that was not ended is all of it."""
+    return data.strip() == "[DONE]" or not isinstance(parsed(data), str)
+
+
+def _joined(pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The details of reasoning of which these are the pieces: their texts grow, everything else is as it came."""
+    details: list[dict[str, Any]] = []
+    for _, same in itertools.groupby(
+        pieces, lambda piece: (piece.get("type"), piece.get("index"), piece.get("format"))
+    ):
+        detail: dict[str, Any] = {}
+        texts: dict[str, list[str]] = {}
+        for piece in same:
+            detail.update((key, value) for key, value in piece.items() if value is not None or key not in detail)
+            for key in ("text", "summary", "data"):
+                if isinstance(piece.get(key), str):
+                    texts.setdefault(key, []).append(piece[key])
+        details.append({**detail, **{key: "".join(text) for key, text in texts.items()}})
+    return details
+
+
+def _report_usage(told: object, parts: list[Part]) -> None:
+    if not isinstance(told, dict):
+        return
+    prompt = told.get("prompt_tokens_details") or {}
+    completion = told.get("completion_tokens_details") or {}
+    read, written = _count(told, "prompt_tokens"), _count(told, "completion_tokens")
+    reasoning = _count(completion, "reasoning_tokens") or _count(told, "reasoning_tokens")
+    if _count(told, "total_tokens") == read + written + reasoning:
+        written += reasoning  # most count reasoning as part of what is written, some beside it
+    cached = _count(prompt, "cached_tokens") or _count(told, "prompt_cache_hit_tokens")
+    parts.append(UsageReported(Usage(read, written, cached, reasoning)))
+
+
+def _count(told: object, key: str) -> int:
+    value = told.get(key) if isinstance(told, dict) else None
+    return value if isinstance(value, int) else 0
