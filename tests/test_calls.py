@@ -274,6 +274,59 @@ async def test_a_generator_is_driven_and_closed_in_one_task(held: str, taken: in
     nothing_left()
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("way", ["to the end", "one event", "one event under wait_for"])
+async def test_native_scopes_of_asyncio_may_be_held_across_a_yield(way: str) -> None:
+    @streaming_tool(finalize=sum)
+    async def timed() -> AsyncIterator[int]:
+        """Holds a native time limit."""
+        async with asyncio.timeout(GUARD_SECONDS):
+            yield 1
+            await asyncio.sleep(0)
+            yield 2
+
+    @streaming_tool(finalize=sum)
+    async def grouped() -> AsyncIterator[int]:
+        """Holds a native task group."""
+        async with asyncio.TaskGroup() as group:
+            child = group.create_task(asyncio.sleep(0))
+            yield 1
+            await child
+            yield 2
+
+    kit = Toolkit(timed, grouped)
+    async with execute_all(kit, [call(timed), call(grouped)]).open() as events:
+        if way == "to the end":
+            assert len([event async for event in events]) == 8
+        elif way == "one event":
+            await anext(events)
+        else:
+            await asyncio.wait_for(anext(events), GUARD_SECONDS)
+    if way == "to the end":
+        assert [result.value for result in events.value if isinstance(result, Value)] == [3, 3]
+    nothing_left()
+
+
+async def test_an_observer_that_raises_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    errors = iter([ValueError("first"), asyncio.CancelledError()])
+
+    def observe(event: ToolEvent) -> None:
+        if isinstance(event, Intermediate) and (error := next(errors, None)) is not None:
+            raise error
+
+    @streaming_tool(finalize=sum)
+    async def five() -> AsyncIterator[int]:
+        """Five events."""
+        for number in range(5):
+            yield number
+
+    async with execute_all(Toolkit(five), [call(five)]).tap(observe).open() as events:
+        seen = [event async for event in events]
+    assert intermediates(seen, "five") == [0, 1, 2, 3, 4]
+    assert isinstance(seen[-1], Output)
+    assert caplog.text.count("the function of a tap raised") == 2
+
+
 async def test_a_scope_of_the_generator_that_fires_in_our_send_is_the_generators() -> None:
     blocked = anyio.Event()
 
