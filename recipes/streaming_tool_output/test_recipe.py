@@ -10,7 +10,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from streamkit import Failure, Intermediate, Output, RunEvent, ToolStarted, Value, walk
+from streamkit import Failure, Intermediate, Model, Output, RunEvent, ToolStarted, Value, walk
+from streamkit.errors import LocalModelError
+from streamkit.local import local_model
+from streamkit.local.weights import find_weights
 from streamkit.testing import ScriptedModel, call, check_grammar
 
 from .command_line import PROJECT
@@ -24,7 +27,7 @@ FILES = {name: 200_000 + number for number, name in enumerate(ARTIFACTS)}
 
 
 @asynccontextmanager
-async def workspace(folder: Path, model: ScriptedModel, *, bytes_per_second: float = 1e9) -> AsyncIterator[Workspace]:
+async def workspace(folder: Path, model: Model, *, bytes_per_second: float = 1e9) -> AsyncIterator[Workspace]:
     async with (
         file_server(FILES, bytes_per_second=bytes_per_second) as url,
         httpx2.AsyncClient(base_url=url, trust_env=False) as files,
@@ -149,6 +152,29 @@ async def test_a_call_of_a_tool_that_was_not_offered_fails(tmp_path: Path) -> No
 
     assert isinstance(output.result, Failure)
     assert output.result.kind == "unknown_tool"
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # it takes seconds, and the tests of streamkit.local run on both
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.tools[-1])
+async def test_a_real_model_makes_calls_that_run(question: Question, tmp_path: Path, local: Model) -> None:
+    async with workspace(tmp_path, local) as work, answer(local, work, question).open() as events:
+        seen = [event async for event in events]
+
+    check_grammar(seen)
+    assert {output.tool for output in outputs(seen)} <= set(question.tools)
+    assert outputs(seen)
+    assert all(isinstance(output.result, Value) for output in outputs(seen))
+    assert events.value.ended in ("answer", "length")
+
+
+@pytest.fixture
+async def local() -> AsyncIterator[Model]:
+    try:
+        find_weights()
+    except LocalModelError as error:
+        pytest.skip(str(error))
+    async with local_model() as model:
+        yield model
 
 
 def outputs(events: Sequence[RunEvent]) -> list[Output]:
