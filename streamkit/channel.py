@@ -19,7 +19,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 import anyio
 import anyio.lowlevel
 
-from .errors import AlreadyPulling, SinkClosed
+from .errors import AlreadyPulling, FlowError, SinkClosed
 
 E = TypeVar("E")
 
@@ -50,17 +50,19 @@ class Channel(Generic[E]):
         self._ended = False
 
     async def take(self) -> list[E]:
-        """All events since the last taking, oldest first;
+        """All events since the last taking, oldest first; empty only when the work has ended.
 
-        empty only when the work has ended. Nothing is lost by cancellation.
+        Nothing is lost by cancellation. Raises FlowError once the reader has left, also to one that waits.
         """
         if self._waiting:
             raise AlreadyPulling("another task is already waiting for the next event: one consumer per opening")
-        if self._items or self._ended:
+        if self._items or self._ended or self._gone:
             self.quota = QUOTA
         else:
             self.quota = min(self.quota * 2, QUOTA_LIMIT)
             await self._wait_for_items()
+        if self._gone:
+            raise FlowError("the block of these events has been left: open the flow again for another run")
         items, self._items = self._items, []
         if not self._ended:
             self.append = self._items.append
@@ -83,11 +85,9 @@ class Channel(Generic[E]):
             self.epoch += 1  # nobody takes any more: everyone has a fresh quota, and waiting is a checkpoint
             await anyio.lowlevel.checkpoint()
             return
-        epoch = self.epoch  # of the channel, not of the sink: several tasks may wait through one sink
-        while self.epoch == epoch:
-            if self._drained is None:
-                self._drained = anyio.Event()
-            await self._drained.wait()
+        if self._drained is None:
+            self._drained = anyio.Event()
+        await self._drained.wait()  # the channel's, not the sink's: several tasks may wait through one sink
 
     def leave(self) -> None:
         """The reader goes: from now on events are dropped, and nobody who sends one waits for it."""
@@ -96,11 +96,15 @@ class Channel(Generic[E]):
         if not self._ended:
             self.append = _drop
         self._new_epoch()
+        self._wake_reader()
 
     def end(self) -> None:
         """The work has ended: whoever still sends made a mistake."""
         self._ended = True
         self.append = refuse
+        self._wake_reader()
+
+    def _wake_reader(self) -> None:
         if self.wake is not None:
             self.wake()
             self.wake = None

@@ -6,6 +6,7 @@ another sink and are plain functions called inside `send`, so a level of nesting
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, Protocol, TypeVar
@@ -15,7 +16,7 @@ import anyio.from_thread
 import anyio.lowlevel
 
 from .channel import CLOSED, Channel, count_dropped, refuse
-from .errors import FlowError
+from .errors import FlowError, SinkClosed
 
 F = TypeVar("F")
 R = TypeVar("R")
@@ -52,7 +53,8 @@ class Sink(Generic[E_contra]):
     def send_from_thread(self, event: E_contra) -> None:
         """`send` from a thread that is not the event loop's; blocks this thread until the event is taken over.
 
-        A crossing costs about a hundred times what `send` does: gather small events before.
+        A crossing costs about a hundred times what `send` does: gather small events before. A thread cannot be
+        cancelled, so neither is this. Raises what `send` raises, and SinkClosed too once the event loop has ended.
         """
         token = self._token
         try:
@@ -61,7 +63,14 @@ class Sink(Generic[E_contra]):
             here = None
         if here is not None and here.native_token is token.native_token:
             raise FlowError("send_from_thread would block the event loop: await out.send(event) here")
-        anyio.from_thread.run(self.send, event, token=token)
+        try:
+            anyio.from_thread.run(self._send_to_the_end, event, token=token)
+        except anyio.RunFinishedError:
+            raise SinkClosed("this sink is closed: its event loop has ended") from None
+
+    async def _send_to_the_end(self, event: E_contra) -> None:
+        with anyio.CancelScope(shield=True):  # on asyncio a worker thread of anyio brings the scope of its task with it
+            await self.send(event)
 
     async def forward(self, flow: Work[E_contra, R]) -> R:
         """Run a flow as part of this work:
@@ -70,6 +79,9 @@ class Sink(Generic[E_contra]):
         """
         run = getattr(flow, "_run", None)
         if run is None:
+            mistaken: object = flow
+            if inspect.iscoroutine(mistaken):
+                mistaken.close()  # or else a warning about it follows the error
             raise TypeError(f"forward takes a Flow, not {type(flow).__name__}")
         value: R = await run(self)
         return value
@@ -101,8 +113,9 @@ class Sink(Generic[E_contra]):
 class EdgeSink(Sink[E_contra]):
     """A producer of a channel: the sink of the work itself, or a branch of it.
 
-    A branch charges its parent at its end, and a branch of an exhausted parent may send one event: a task that makes
-    one sink after another must not escape its quota.
+    What a branch sends is charged to its parent, for a task that makes one sink after another must not escape its
+    quota: the first event at once, since some are never closed, the others at the end. A branch begins with the quota
+    of its parent, which may be a branch itself, or with one event where the parent has used up its own.
     """
 
     __slots__ = ("_channel", "_epoch", "_may_send", "_parent", "_sent", "_token_at_start")
@@ -115,8 +128,13 @@ class EdgeSink(Sink[E_contra]):
         self._may_send = channel.quota
         if parent is None:
             self._token_at_start = anyio.lowlevel.current_token()
-        elif parent._epoch == self._epoch and parent._sent >= parent._may_send:
-            self._may_send = 1
+        else:
+            if parent._epoch != self._epoch:
+                parent._begin_epoch()
+            may_send = parent._may_send if parent._sent < parent._may_send else 1
+            self._may_send = max(may_send, 1) - 1
+            self._sent = -1  # the first is charged already
+            parent._sent += 1
 
     async def send(self, event: E_contra) -> None:
         channel = self._channel
@@ -144,6 +162,7 @@ class EdgeSink(Sink[E_contra]):
             if parent._epoch != self._epoch:
                 parent._begin_epoch()
             parent._sent += self._sent
+        self._sent = 0
         self._channel = CLOSED
 
     @property
@@ -152,28 +171,30 @@ class EdgeSink(Sink[E_contra]):
 
 
 class DroppingSink(Sink[E_contra]):
-    """The sink under `await flow`: events go nowhere, but they count."""
+    """The sink under `await flow`, or a branch of it: events go nowhere, but they count."""
 
-    __slots__ = ("_closed", "_token_at_start")
+    __slots__ = ("_closed", "_root", "_token_at_start")
 
-    def __init__(self) -> None:
-        self._closed = False
-        self._token_at_start = anyio.lowlevel.current_token()
+    def __init__(self, root: DroppingSink[Any] | None = None, closed: bool = False) -> None:
+        self._closed = closed
+        self._root = root
+        if root is None:
+            self._token_at_start = anyio.lowlevel.current_token()
 
     async def send(self, event: E_contra) -> None:
-        if self._closed:
+        if self._closed or (self._root is not None and self._root._closed):
             refuse(event)
         await count_dropped()
 
     def branch(self) -> DroppingSink[E_contra]:
-        return DroppingSink()
+        return DroppingSink(self._root or self, self._closed)
 
     def close(self) -> None:
         self._closed = True
 
     @property
     def _token(self) -> anyio.lowlevel.EventLoopToken:
-        return self._token_at_start
+        return self._token_at_start if self._root is None else self._root._token_at_start
 
 
 class _SinkBefore(Sink[E_contra], Generic[E_contra, F]):
