@@ -23,6 +23,7 @@ from anyio.abc import TaskGroup
 
 from .channel import Channel
 from .errors import FlowError, FlowNotOpened, NotFinished, WorkCancelled
+from .groups import raise_as_it_is, without_cancellations
 from .sinks import EdgeSink, Work
 
 E_co = TypeVar("E_co", covariant=True)
@@ -60,20 +61,24 @@ class Events(Generic[E_co, R_co]):
 
         Its Exception is kept for the iteration: in the task group it would cut off the consumer's body.
         """
-        out = EdgeSink[Any](self._channel)
+        out: EdgeSink[Any] = EdgeSink(self._channel)
         try:
             self._value = await self._flow._run(out)
             self._outcome = "value"
         except BaseException as raised:
-            failure = _without_cancellations(raised)
-            self._outcome = "cancelled" if failure is None else "failed"
+            failure = without_cancellations(raised)
             if isinstance(failure, Exception):
+                self._outcome = "failed"
                 self._failure = _raisable(failure)
-            elif failure is not None or anyio.current_effective_deadline() == -math.inf:
-                raise
-            # else the work cancelled itself, which the task group would take as a reason to cancel the consumer
-            del failure  # the error, its traceback and this frame would hold each other
+            else:
+                self._outcome = "cancelled"
+                if failure is not None:
+                    self._group.cancel_scope.cancel()  # or else our end wakes the consumer before the group cancels it
+                    raise
+                # The consumer hears of a cancellation by itself. The task group would cancel it, too, where the work
+                # cancelled only itself.
         finally:
+            failure = None  # the error, its traceback and this frame would hold each other
             self._channel.end()
 
     def __aiter__(self) -> AsyncIterator[E_co]:
@@ -89,8 +94,6 @@ class Events(Generic[E_co, R_co]):
         """Fill the batch, or raise what the end of the work is for its consumer."""
         if self._place == "before":
             raise FlowNotOpened("enter the events first: async with flow.open() as events")
-        if self._place == "after":
-            raise FlowError("the block of these events has been left: open the flow again for another run")
         batch = await self._channel.take()
         if not batch:
             await self._end()
@@ -101,15 +104,14 @@ class Events(Generic[E_co, R_co]):
         if self._outcome == "value":
             self._has_value = True
             raise StopAsyncIteration
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            _raise_as_it_is(failure)
+        if (failure := self._take_failure()) is not None:
+            try:
+                raise_as_it_is(failure)
+            finally:
+                del failure  # its traceback holds this frame
         if self._outcome == "failed":
             raise NotFinished("the work has failed; its error was raised before")
-        # The cleanup of a cancelled work may wake us before the cancellation from around us has reached us: let it
-        # come.
-        while anyio.current_effective_deadline() == -math.inf:
-            await anyio.lowlevel.checkpoint()
+        await _hear_cancellation()
         raise WorkCancelled(f"{self._flow!r} was cancelled, so it has no value")
 
     @property
@@ -135,46 +137,69 @@ class Events(Generic[E_co, R_co]):
         self._batch = []
         self._channel.leave()
         self._group.cancel_scope.cancel()
-        only_left = error is None or isinstance(error, anyio.get_cancelled_exc_class())
-        interrupt = cancellation = None
         try:
-            if only_left:  # the group has to see a cancellation, to count it
-                await self._group.__aexit__(kind, error, traceback)
-            else:  # what else the body raised would come back in a group
-                await self._group.__aexit__(None, None, None)
+            leaving = _what_leaves(error, await self._end_work(kind, error, traceback), self._take_failure())
+            if leaving is not None and leaving is not error:
+                raise_as_it_is(leaving)
+            if leaving is None and self._outcome == "cancelled":
+                await _hear_cancellation()
+        finally:
+            leaving = error = traceback = None  # their tracebacks hold this frame
+
+    async def _end_work(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> BaseException | None:
+        """Wait for the end of the work. Gives what its task group raises then."""
+        try:
+            if not isinstance(error, anyio.get_cancelled_exc_class()):
+                await self._group.__aexit__(None, None, None)  # any other error would come back in a group
+            elif await self._group.__aexit__(kind, error, traceback):
+                # It was the group's own: somebody cancelled the task of the work before it ran, and so the group.
+                return WorkCancelled(f"{self._flow!r} was cancelled before it began")
         except BaseException as raised:
-            interrupt = _without_cancellations(raised)
-            cancellation = raised if interrupt is None and error is None else None
-        unheard, self._failure = self._failure, None
-        if interrupt is not None:
-            _put_behind(interrupt, error)
-            _raise_as_it_is(interrupt)
-        if only_left and (leaving := unheard or cancellation) is not None:
-            _raise_as_it_is(leaving)
-        _put_behind(error, unheard)
-
-
-def _without_cancellations(raised: BaseException) -> BaseException | None:
-    """What is left without cancellations:
-
-    None for nothing, and without its group a failure that was alone with them.
-    """
-    cancelled = anyio.get_cancelled_exc_class()
-    if isinstance(raised, cancelled):
+            return raised
+        finally:
+            del error, traceback  # raised again by the group, its traceback holds this frame
         return None
-    if isinstance(raised, Exception) or not isinstance(raised, BaseExceptionGroup):
-        return raised
-    rest: BaseException | None = raised.split(cancelled)[1]
-    while isinstance(rest, BaseExceptionGroup) and len(rest.exceptions) == 1:
-        rest = rest.exceptions[0]
-    return rest
+
+    def _take_failure(self) -> Exception | None:
+        """The failure that nobody has heard yet, for one who will."""
+        failure, self._failure = self._failure, None
+        return failure
+
+
+def _what_leaves(
+    error: BaseException | None, raised: BaseException | None, failure: Exception | None
+) -> BaseException | None:
+    """The one error that leaves the block, None for none.
+
+    error: of the body. raised: by the task group, an interrupt or a cancellation. failure: of the work, unheard.
+    """
+    interrupt = None if raised is None else without_cancellations(raised)
+    if interrupt is not None:
+        if not _is_cancellation(error):
+            _put_behind(interrupt, error)
+        return interrupt
+    if error is not None and not _is_cancellation(error):
+        _put_behind(error, failure)
+        return error
+    if failure is not None:
+        return failure
+    return error if raised is None else raised
+
+
+async def _hear_cancellation() -> None:
+    """Let a cancellation from around us come: the work that it ended may wake us first."""
+    while anyio.current_effective_deadline() == -math.inf:
+        await anyio.lowlevel.checkpoint()
+
+
+def _is_cancellation(error: BaseException | None) -> bool:
+    return error is not None and without_cancellations(error) is None
 
 
 def _raisable(failure: Exception) -> Exception:
-    """The failure;
-
-    for one that would pass for the end of an iteration, a RuntimeError caused by it (PEP 479 does the same).
-    """
+    """The failure, or what PEP 479 makes of one that would pass for the end of an iteration."""
     if not isinstance(failure, StopAsyncIteration):
         return failure
     error = RuntimeError("the work of a flow raised StopAsyncIteration")
@@ -182,28 +207,15 @@ def _raisable(failure: Exception) -> Exception:
     return error
 
 
-def _raise_as_it_is(error: BaseException) -> NoReturn:
-    """Raise an error kept from elsewhere:
-
-    raising would overwrite its `__context__`, and `from None` lose its `__cause__`.
-    """
-    context = error.__context__
-    try:
-        raise error
-    finally:
-        error.__context__ = context
-        del error, context
-
-
-def _put_behind(error: BaseException | None, behind: BaseException | None) -> None:
+def _put_behind(error: BaseException, behind: BaseException | None) -> None:
     """Hang an error that nobody heard at the end of the chain of contexts of the one that leaves."""
-    if error is None or behind is None:
-        return
-    chain = [error]
-    while (context := chain[-1].__context__) is not None and context not in chain:
-        chain.append(context)
-    while behind is not None and behind not in chain:
-        behind_that = behind.__context__
-        chain[-1].__context__ = behind
-        chain.append(behind)
-        behind = behind_that
+    last, seen = error, {id(error)}
+    while last.__context__ is not None and id(last.__context__) not in seen:
+        last = last.__context__
+        seen.add(id(last))
+    while behind is not None and id(behind) not in seen:
+        last.__context__ = behind
+        last, behind = behind, behind.__context__
+        seen.add(id(last))
+    if behind is not None:
+        last.__context__ = None  # both had handled the same error, and the chain would be a ring

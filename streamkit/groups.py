@@ -16,13 +16,13 @@ from anyio.abc import TaskGroup
 
 
 def without_cancellations(raised: BaseException) -> BaseException | None:
-    """What is left without cancellations, None for nothing. A failure that was alone with them leaves its group."""
+    """What is left without cancellations, None for nothing. A failure that is alone then leaves its group."""
     cancelled = anyio.get_cancelled_exc_class()
     if isinstance(raised, cancelled):
         return None
-    if isinstance(raised, Exception) or not isinstance(raised, BaseExceptionGroup):
-        return raised
-    rest: BaseException | None = raised.split(cancelled)[1]
+    rest: BaseException | None = raised
+    if isinstance(raised, BaseExceptionGroup) and raised.subgroup(cancelled) is not None:
+        rest = raised.split(cancelled)[1]  # a copy of the group, so only where it has to be
     while isinstance(rest, BaseExceptionGroup) and len(rest.exceptions) == 1:
         rest = rest.exceptions[0]
     return rest
@@ -53,6 +53,8 @@ class LoneErrorGroup:
         try:
             return await self._tasks.__aexit__(kind, error, traceback)
         except BaseExceptionGroup as group:
-            real = group.split(anyio.get_cancelled_exc_class())[1]
-            lone = real.exceptions[0] if real is not None and len(real.exceptions) == 1 else real or group
-        raise_as_it_is(lone)
+            lone = without_cancellations(group) or group
+        try:
+            raise_as_it_is(lone)
+        finally:
+            del lone, error, traceback  # their tracebacks hold this frame
