@@ -61,7 +61,8 @@ class Flow(Generic[E_co, R_co]):
         return self._run_dropping().__await__()
 
     async def _run_dropping(self) -> R_co:
-        with DroppingSink[E_co]() as out:
+        out: DroppingSink[E_co] = DroppingSink()
+        with out:
             return await self._run(out)
 
     def map(self, f: Callable[[E_co], F]) -> Flow[F, R_co]:
@@ -103,7 +104,10 @@ class Flow(Generic[E_co, R_co]):
         _refuse_async("chain", f)
 
         async def run(out: Sink[E_co]) -> S:
-            return await out.forward(f(await self._run(out)))
+            following = f(await self._run(out))
+            if not isinstance(following, Flow):
+                raise TypeError(f"chain: the function gave a {type(following).__name__}, not a Flow")
+            return await out.forward(following)
 
         return self._derive(run)
 
