@@ -1,6 +1,6 @@
-"""The loop:
+"""The loop: one state threaded through steps until one says stop.
 
-one state threaded through steps, each mostly a model turn and the calls it asked for, until a step says stop.
+A step is the user's own, mostly a model turn and the calls that it asks for; `converse` is the ready-made one.
 """
 
 from __future__ import annotations

@@ -73,9 +73,9 @@ class Sink(Generic[E_contra]):
             await self.send(event)
 
     async def forward(self, flow: Work[E_contra, R]) -> R:
-        """Run a flow as part of this work:
+        """Run a flow as part of this work: its events become ours, its value is returned.
 
-        its events become ours, its value is returned. What `yield from` is to a generator.
+        What `yield from` is to a generator.
         """
         run = getattr(flow, "_run", None)
         if run is None:

@@ -22,10 +22,7 @@ E = TypeVar("E")
 R = TypeVar("R")
 
 AHEAD = 64
-"""How many events a plain generator may be ahead of what was taken from it:
-
-a crossing costs a hundred times an event.
-"""
+"""How many events a plain generator may be ahead: a crossing costs a hundred times an event."""
 
 logger = logging.getLogger("streamkit")
 
