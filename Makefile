@@ -31,8 +31,8 @@ test: .venv/dev.stamp
 check: .venv/dev.stamp
 	@$(BIN)/python -m ruff check
 	@$(BIN)/python -m ruff format --check
-	@$(BIN)/python -m mypy --strict streamkit $(wildcard recipes) tests bench
-	@$(if $(wildcard tests/usage.py),$(BIN)/python -m basedpyright)
+	@$(BIN)/python -m mypy --strict streamkit recipes tests bench
+	@$(BIN)/python -m basedpyright
 
 bench: .venv/dev.stamp
 	@$(BIN)/python -m bench $(ARGS)
