@@ -15,6 +15,7 @@ import anyio.lowlevel
 import msgspec
 
 from .approval import Authorize, allow_all
+from .errors import HistoryError
 from .execute import execute_all
 from .flows import Flow, Sink, flow
 from .history import Conversation
@@ -135,9 +136,12 @@ def converse(
     request: what else the model is asked (instructions, limits, tool choice); its history and tools are replaced.
     max_turns: of this run. The calls of the last one are not run, but answered as not run, and `ended` is "turn_limit":
     the history is whole and may go on. authorize, context, max_concurrency: as in `execute_all`.
+    Raises HistoryError for a Conversation whose last turn has pending calls.
     """
     asked = request or TurnRequest(())
     start = history if isinstance(history, Conversation) else Conversation(history)
+    if start.turn is not None:
+        raise HistoryError(f"turn {start.turn.turn_id} has pending calls: settle it before the model is asked again")
 
     async def step(out: Sink[RunEvent], state: Conversation) -> Next[Conversation] | Stop[Conversation]:
         ask = msgspec.structs.replace(asked, history=state.history, tools=toolkit.specs)

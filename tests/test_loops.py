@@ -6,8 +6,9 @@ import anyio
 import msgspec
 import pytest
 
+from streamkit.approval import Question, Undecided, Verdict
 from streamkit.decorators import tool
-from streamkit.errors import ModelError
+from streamkit.errors import HistoryError, ModelError
 from streamkit.execute import execute_all
 from streamkit.flows import Flow, Sink
 from streamkit.history import Conversation, Transcript
@@ -184,6 +185,20 @@ async def test_usage_of_inner_runs_counts_also_when_they_are_awaited() -> None:
     outer = ScriptedModel([call("ask"), UsageReported(Usage(100, 5))], ["ok", UsageReported(Usage(200, 5))])
     _, state = await seen(converse(outer, Toolkit(ask), (user("go"),)))
     assert state.usage == Usage(310, 11)
+
+
+async def test_a_run_with_a_pending_call_ends_and_is_not_asked_on_as_it_is() -> None:
+    async def undecided(question: Question) -> Verdict:
+        return Undecided()
+
+    model = ScriptedModel([call("read"), call("nope")])
+    async with converse(model, KIT, (user("go"),), authorize=undecided).open() as events:
+        collected = [event async for event in events]
+    state = events.value
+    check_grammar(collected, pending=["call_1"])
+    assert (state.ended, [result.call_id for result in state.results]) == ("pending", ["call_1", "call_2"])
+    with pytest.raises(HistoryError, match="pending calls"):
+        await converse(model, KIT, state)
 
 
 # steps
