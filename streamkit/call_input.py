@@ -99,12 +99,15 @@ class CallInput:
         return [self.move(ToolInputStart(self.call_id, self.name)), *self._release()]
 
     def take_text(self, text: str) -> Sequence[ToolInputEvent]:
-        """The next piece of the arguments."""
-        if self.in_stride and text:  # most of the pieces
+        """The next piece of the arguments. Where the object ends inside of it, it is two pieces."""
+        if self.in_stride and text and "}" not in text:  # most of the pieces
             self._pieces.append(text)
-            if "}" in text:
-                self._note_end(text.rstrip())
             return (ToolInputDelta(self.call_id, text),)  # the phase stays as it is: see MOVES
+        if "}" in text and self._surplus_from is None and (end := self._scan.end_within(self._pieces, text)):
+            return [*self._take_piece(text[:end]), *self._take_piece(text[end:])]
+        return self._take_piece(text)
+
+    def _take_piece(self, text: str) -> Sequence[ToolInputEvent]:
         bare = text.strip()
         if self.phase is Phase.READY or self.phase is Phase.ABANDONED:
             self._late.append(text)
@@ -155,7 +158,7 @@ class CallInput:
         if text.startswith(sent):
             if len(text) > len(sent):
                 events.append(self.move(ToolInputDelta(self.call_id, text[len(sent) :])))
-        elif object_text(sent)[1] is None and same_object(sent, text):
+        elif object_text(sent) == (sent, None) and same_object(sent, text):
             text = sent
         else:
             logger.warning("the deltas of call %s of %s are not what its arguments are", self.call_id, self.name)

@@ -1,6 +1,10 @@
 """One call while the model writes it: every legal move, an illegal one per state, its text and its end."""
 
+from itertools import pairwise
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamkit.call_input import MOVES, CallInput, Phase
 from streamkit.turns import (
@@ -90,6 +94,12 @@ def ended(*texts: str, told: str = "") -> tuple[list[str], str | None, str | Non
         ([r'"{\"q\":', r' 1}"'], ['{"q": 1}']),
         (['{"q": 1}', '{"q"', ":1}"], ['{"q": 1}']),
         (['{"q": 1}', r'"{\"q\": ', r'1}"'], ['{"q": 1}']),
+        (['{"q": 1}{"q":1}'], ['{"q": 1}']),
+        (['{"q": 1} {"q": 1}\n{"q": 1}'], ['{"q": 1}']),
+        (['{"q": 1}"{\\"q\\": 1}"'], ['{"q": 1}']),
+        (['{"q":', ' {}}{"q": ', "{}}"], ['{"q":', " {}}"]),
+        (['{"q": "\\', '"{}{}"}{"q": "\\"{}{}"}'], ['{"q": "\\', '"{}{}"}']),
+        (['{"code": "{}{', '}{} {"}'], ['{"code": "{}{', '}{} {"}']),
     ],
 )
 def test_the_deltas_join_to_the_arguments(texts: list[str], deltas: list[str]) -> None:
@@ -98,13 +108,46 @@ def test_the_deltas_join_to_the_arguments(texts: list[str], deltas: list[str]) -
 
 @pytest.mark.parametrize(
     "texts",
-    [['{"q": 1'], ['["q"]'], ['{"q": 1}', '{"q": 2}'], ['{"q": 1}{"q": 2}'], ['"', "text"], ["{", "}", " and"]],
+    [
+        ['{"q": 1'],
+        ['["q"]'],
+        ['{"q": 1}', '{"q": 2}'],
+        ['{"q": 1}{"q": 2}'],
+        ['{"q": 1}{"q": 1}', '{"q": 2}'],
+        ['"', "text"],
+        ["{", "}", " and"],
+        ["{}null{}"],
+    ],
 )
 def test_the_deltas_of_a_malformed_call_join_to_what_the_model_wrote(texts: list[str]) -> None:
     deltas, arguments, problem = ended(*texts)
     assert "".join(deltas) == "".join(texts)
     assert arguments is None
     assert problem is not None
+
+
+@given(st.sampled_from(['{"q": {"a": "}{"}}', '{"a":"\\\\"}', "{}"]), st.sampled_from(["", " ", "\n"]), st.data())
+def test_the_same_object_again_adds_nothing_wherever_the_text_is_cut(
+    once: str, between: str, data: st.DataObject
+) -> None:
+    text = between.join([once] * data.draw(st.integers(2, 4)))
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(text) - 1), max_size=4)))
+    deltas, arguments, problem = ended(*(text[start:end] for start, end in pairwise([0, *cuts, len(text)])))
+    assert problem is None
+    assert arguments == "".join(deltas)
+    assert arguments.rstrip() == once
+
+
+def test_what_is_told_at_the_end_wins_where_it_cannot_be_compared() -> None:
+    digits = "9" * 5000
+    deltas, arguments, problem = ended(f'{{"q":{digits}}}', told=f'{{"q": {digits}}}')
+    assert (deltas, arguments, problem) == ([f'{{"q":{digits}}}'], f'{{"q": {digits}}}', None)
+
+
+def test_an_object_may_have_any_number_of_places_where_it_seems_to_end() -> None:
+    assert ended("{}" * 50_000) == (["{}"], "{}", None)
+    code = '{"code": "' + "}{" * 50_000 + '"}'
+    assert ended(code) == ([code], code, None)
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,9 @@ INDEXES, IDS, NAMES = (
     st.sampled_from([None, "", "a", "b"]),
     st.sampled_from([None, "f", "g"]),
 )
-TEXTS = st.sampled_from(["", "{", "}", '{"k":1}', '{"k": 1}', "null", " ", '"', r'"{\"k\":1}"'])
+TEXTS = st.sampled_from(
+    ["", "{", "}", '{"k":1}', '{"k":1} {"k":1}', '}{"k":1}', '{"k": 1}', "null", " ", '"', r'"{\"k\":1}"']
+)
 PARTS = st.one_of(
     st.builds(InputStart, INDEXES, IDS, NAMES),
     st.builds(InputDelta, TEXTS, INDEXES, IDS, NAMES),

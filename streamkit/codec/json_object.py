@@ -7,6 +7,8 @@ again. Text that was cut, or that holds anything else, is never guessed at.
 
 from __future__ import annotations
 
+import copy
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -17,6 +19,7 @@ import msgspec
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])  # raw: the values are checked, not built
 _TOKENS = re.compile(r'\\.|["{}\[\]]', re.DOTALL)
 _BLANK = re.compile(r"[ \t\r\n]*")
+_SEAM = re.compile(r'\}(?=[ \t\r\n]*["{])')  # inside of one object only its strings have such a place
 
 
 class WholeObjectScan:
@@ -55,6 +58,21 @@ class WholeObjectScan:
             self._last = stripped[-1]
         return not self._depth and not self._in_string and self._first == "{" and self._last == "}"
 
+    def end_within(self, pieces: list[str], text: str) -> int | None:
+        """Where in the text, which comes next, the object ends and another one follows."""
+        seams = [seam.end() for seam in _SEAM.finditer(text)]
+        if not seams:
+            return None
+        self.is_whole(pieces)
+        ahead = copy.copy(self)
+        ahead._read = 0
+        parts: list[str] = []
+        for start, end in itertools.pairwise([0, *seams]):
+            parts.append(text[start:end])
+            if ahead.is_whole(parts):
+                return end
+        return None
+
 
 def object_text(text: str) -> tuple[str, str | None]:
     """The text of the one object that a text stands for, and None; or the text as it is, and what is wrong with it."""
@@ -68,19 +86,22 @@ def object_text(text: str) -> tuple[str, str | None]:
 
 
 def same_object(text: str, other: str) -> bool:
-    """Whether two texts, each of one object, are of the same one."""
-    return text == other or bool(json.loads(text) == json.loads(other))
+    """Whether two texts, each of one object, are of the same one. Those that cannot be compared are not."""
+    try:
+        return text == other or bool(json.loads(text) == json.loads(other))
+    except (ValueError, RecursionError):  # too many digits, too deep
+        return False
 
 
 def _object_in_odd_clothes(text: str) -> tuple[str, str | None]:
     """Also where msgspec is stricter than JSON: lone surrogates."""
     try:
         objects = list(_objects(text))
+        value, found = objects[0]
+        if any(other != value for other, _ in objects):
+            return text, "the arguments are more than one JSON object"
     except (ValueError, RecursionError) as error:
         return text, f"the arguments are not one JSON object: {error}"
-    value, found = objects[0]
-    if any(other != value for other, _ in objects):
-        return text, "the arguments are more than one JSON object"
     return found, None
 
 

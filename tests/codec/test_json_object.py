@@ -56,6 +56,17 @@ def test_objects_are_compared_by_value() -> None:
     assert not same_object('{"a": 1}', '{"a": 2}')
 
 
+@pytest.mark.parametrize("value", ["9" * 5000, "[" * 5000 + "]" * 5000])
+def test_objects_that_cannot_be_compared_are_not_the_same(value: str) -> None:
+    assert not same_object(f'{{"a": {value}}}', f'{{"a":{value}}}')
+
+
+@pytest.mark.parametrize("depth", [100, 300, 450, 600, 900, 5000])
+def test_deep_objects_are_compared_or_refused(depth: int) -> None:
+    once = '{"a": ' + "[" * depth + "]" * depth + "}"
+    assert object_text(f"{once} {once}")[0] in (once, f"{once} {once}")
+
+
 values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text('ab"\\{}[]\n é', max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text('k"\\}', max_size=3), inner, max_size=3),

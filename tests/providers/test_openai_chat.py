@@ -299,7 +299,7 @@ def test_empty_events_are_a_sign_of_life_and_nothing_else() -> None:
 
 TEXTS = st.sampled_from(["", "a", "é", "\ud83d", "\ude00", "{", "\n"])
 ARGUMENTS = st.sampled_from(["{", "}", '"k":', '"', "1", " ", "", "null", "x", None, {"k": 1}]) | st.sampled_from(
-    ["{}", '{"k":1}', '{"k":2}', '"{\\"k\\":1}"']
+    ["{}", '{"k":1}', '{"k":2}', '{"k":1}{"k":1}', '"{\\"k\\":1}"']
 )
 FUNCTIONS: st.SearchStrategy[dict[str, Any]] = st.builds(
     dict, name=st.sampled_from([None, "f", "g", "get_", "weather", ""]), arguments=ARGUMENTS
