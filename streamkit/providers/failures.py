@@ -12,6 +12,8 @@ from typing import Any
 from ..errors import ProviderError
 
 LONGEST_MESSAGE = 1000
+DEEPEST_WORDS = 20
+"""So deep inside of an error its words are looked for; known ones have them two levels down."""
 
 
 def provider_error(told: object) -> ProviderError:
@@ -49,15 +51,18 @@ def _innermost(told: object) -> object:
     return told["error"] if isinstance(told, dict) and told.get("error") else told
 
 
-def _words(told: object) -> str:
+def _words(told: object, levels: int = DEEPEST_WORDS) -> str:
     if isinstance(told, str):
         return told
+    if not levels:
+        return ""
     if isinstance(told, list):  # of what was wrong with the request
-        return "; ".join(filter(None, map(_words, told)))
+        return "; ".join(filter(None, (_words(each, levels - 1) for each in told)))
     if not isinstance(told, dict):
         return ""
     kind = next((word for key in ("type", "code") if isinstance(word := told.get(key), str) and word), "")
-    words = next((found for key in ("message", "msg", "detail") if (found := _words(told.get(key)))), "")
+    keys = ("message", "msg", "detail")
+    words = next((found for key in keys if (found := _words(told.get(key), levels - 1))), "")
     return f"{words} ({kind})" if words and kind and kind != "error" else words or kind
 
 

@@ -139,13 +139,16 @@ class OpenAIChatDecoder:
         if self._ended:  # by now, or by an event before
             return
         try:
-            chunk = _DECODE_CHUNK(data)
-        except msgspec.DecodeError:
-            self._read_odd_data(data, parts)
-        else:
-            if self._halves.waiting:
-                self._mend(chunk)
-            self._read_chunk(chunk, data, parts)
+            try:
+                chunk = _DECODE_CHUNK(data)
+            except msgspec.DecodeError:
+                self._read_odd_data(data, parts)
+            else:
+                if self._halves.waiting:
+                    self._mend(chunk)
+                self._read_chunk(chunk, data, parts)
+        except RecursionError:
+            self._fail(BadPayload("an event of the stream is nested too deeply"), parts)
 
     def _read_chunk(self, chunk: _Chunk, data: str, parts: list[Part]) -> None:
         for choice in chunk.choices or ():
@@ -236,7 +239,7 @@ class OpenAIChatDecoder:
         elif data.strip():
             try:
                 told = json.loads(data)
-            except (ValueError, RecursionError) as error:
+            except ValueError as error:
                 self._fail(BadPayload(f"an event of the stream is not JSON: {error}"), parts)
                 return
             try:

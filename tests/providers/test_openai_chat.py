@@ -256,6 +256,31 @@ def test_a_failure_is_told_after_what_came_before(tail: bytes, error: type[Model
         assert (found.turn.text, found.turn.stop_reason) == ("a", "error")
 
 
+@pytest.mark.parametrize("depth", [300, 900, 100_000])
+@pytest.mark.parametrize(
+    ("start", "opens", "closes", "end"),
+    [
+        (b'{"choices":[],"x":', b"[", b"]", b"}"),
+        (b'{"choices":5,"x":', b"[", b"]", b"}"),
+        (b'{"choices":5,"x":', b'{"x":', b"}", b"}"),
+        (b'{"choices":[{"delta":{"annotations":', b"[", b"]", b"}}]}"),
+        (b'{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":{"x":',
+         b"[", b"]", b"}}}]}}]}"),
+        (b'{"choices":[{"delta":{"tool_calls":[{"index":0,"id":', b"[", b"]", b"}]}}]}"),
+        (b'{"error":{"message":', b'[{"message":', b"}]", b"}}"),
+        (b'{"error":', b'{"error":', b"}", b"}"),
+    ],
+)  # fmt: skip
+def test_what_is_nested_too_deeply_is_read_or_a_failure_of_the_server(
+    start: bytes, opens: bytes, closes: bytes, end: bytes, depth: int
+) -> None:
+    event = start + opens * depth + b"1" + closes * depth + end
+    for tail in (b"data: " + event + b"\n\n", b"event: error\ndata: " + event + b"\n\n", b"data: " + event, event):
+        found = read(delta(content="a"), tail=tail)
+        assert isinstance(found.error, BadPayload | ProviderError | IncompleteStream)
+        assert found.turn.text == "a"
+
+
 def test_nothing_is_read_after_a_failure() -> None:
     for cut in some_cuts(sse(delta(content="a"), {"error": "no"}, delta(content="b"), {"error": "again"}, STOP), 20):
         found = outcome(OpenAIChatDecoder(), cut)
