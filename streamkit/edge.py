@@ -23,7 +23,7 @@ from anyio.abc import TaskGroup
 
 from .channel import Channel
 from .errors import FlowError, FlowNotOpened, NotFinished, WorkCancelled
-from .groups import raise_as_it_is, without_cancellations
+from .groups import drop_own_cancellation, raise_as_it_is, without_cancellations
 from .sinks import EdgeSink, Work
 
 E_co = TypeVar("E_co", covariant=True)
@@ -64,6 +64,8 @@ class Events(Generic[E_co, R_co]):
         out: EdgeSink[Any] = EdgeSink(self._channel)
         try:
             self._value = await self._flow._run(out)
+            if anyio.current_effective_deadline() != -math.inf:
+                await drop_own_cancellation()
             self._outcome = "value"
         except BaseException as raised:
             failure = without_cancellations(raised)

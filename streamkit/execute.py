@@ -13,19 +13,20 @@ import json
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 
 from .approval import Allow, Authorize, Deny, Question, Undecided, Verdict, allow_all
 from .calls import run_call
 from .errors import InvalidCall
 from .flows import Sink, flow
-from .groups import LoneErrorGroup, without_cancellations
+from .groups import LoneErrorGroup, drop_own_cancellation, is_interrupt, raise_as_it_is, without_cancellations
 from .items import ToolCall
 from .ledger import hide_ledger, strike_out
 from .tool_events import ApprovalRequested, Failure, FailureKind, Output, Pending, ToolEvent, ToolResult, ToolStarted
@@ -41,7 +42,7 @@ _outer_execution: ContextVar[str] = ContextVar("streamkit_execution", default=""
 async def execute_all(
     out: Sink[ToolEvent],
     toolkit: Toolkit,
-    calls: Sequence[ToolCall],
+    calls: Iterable[ToolCall],
     *,
     authorize: Authorize = allow_all,
     context: Any = None,
@@ -59,6 +60,7 @@ async def execute_all(
     """
     if max_concurrency < 1:
         raise ValueError(f"max_concurrency must be at least 1, not {max_concurrency}")
+    calls = tuple(calls)
     strike_out(call.call_id for call in calls)
     return await _Execution(out, toolkit, authorize, context, max_concurrency).run(calls)
 
@@ -142,7 +144,7 @@ class _Execution:
                     await self._end(place, self._failure(place, "denied", f"was denied: {reason}"), out)
                 case Allow(arguments=None):
                     self._allow(place, valid)
-                case Allow(arguments=dict() as arguments):
+                case Allow(arguments=Mapping() as arguments):
                     try:
                         self._allow(place, self._toolkit.revalidate(valid, arguments))
                     except InvalidCall as invalid:
@@ -167,14 +169,18 @@ class _Execution:
 
         try:
             verdict = await self._authorize(Question(valid, place.execution_id, self._context, announce))
-            if isinstance(verdict, Allow | Deny | Undecided):
-                return verdict
-            raise TypeError(f"authorize gave a {type(verdict).__name__}, not Allow, Deny or Undecided")
+            if anyio.current_effective_deadline() != -math.inf:
+                await drop_own_cancellation()
+            if not isinstance(verdict, Allow | Deny | Undecided):
+                raise TypeError(f"authorize gave a {type(verdict).__name__}, not Allow, Deny or Undecided")
+            if isinstance(verdict, Allow) and not isinstance(verdict.arguments, Mapping | None):
+                raise TypeError(f"authorize allowed a {type(verdict.arguments).__name__} as arguments, not a mapping")
+            return verdict
         except BaseException as raised:
             error = without_cancellations(raised)
             from_outside = error is None and anyio.current_effective_deadline() == -math.inf
-            if downstream is not None or from_outside or isinstance(error, KeyboardInterrupt):
-                raise downstream or raised from None
+            if downstream is not None or from_outside or is_interrupt(error):
+                raise_as_it_is(downstream or raised)
             logger.warning("authorize raised for a call of %s", valid.tool.name, exc_info=raised)
             return Deny("it could not be decided whether this call may run")
 
@@ -194,6 +200,8 @@ class _Execution:
             self._spawn(self._run, self._ready.popleft())
 
     async def _run(self, place: _Place) -> None:
+        # A call that waited for the end of another must not start because that one was cancelled.
+        await anyio.lowlevel.checkpoint_if_cancelled()
         hide_ledger()
         _outer_execution.set(place.execution_id + "/")
         valid = place.valid
@@ -231,5 +239,5 @@ def _same_arguments(one: ToolCall, other: ToolCall) -> bool:
         return False
     try:
         return one.arguments == other.arguments or bool(json.loads(one.arguments) == json.loads(other.arguments))
-    except ValueError:
+    except (ValueError, RecursionError):
         return False

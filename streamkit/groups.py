@@ -8,10 +8,13 @@ stay a group.
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from types import TracebackType
 from typing import NoReturn
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 
@@ -28,6 +31,13 @@ def without_cancellations(raised: BaseException) -> BaseException | None:
     return rest
 
 
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether it must end the run, and become no result: Ctrl-C, also in a group; a coroutine that is thrown away."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(KeyboardInterrupt) is not None
+    return isinstance(error, KeyboardInterrupt | GeneratorExit)
+
+
 def raise_as_it_is(error: BaseException) -> NoReturn:
     """Raise an error kept from elsewhere; a plain raise overwrites its `__context__`, `from None` loses its cause."""
     context = error.__context__
@@ -36,6 +46,23 @@ def raise_as_it_is(error: BaseException) -> NoReturn:
     finally:
         error.__context__ = context
         del error, context
+
+
+async def drop_own_cancellation() -> None:
+    """On asyncio, forget a cancellation that the code of this task has asked for itself, and not heard yet.
+
+    Heard at the next wait, or by the task group when the task ends, it would take tasks along that nobody cancelled.
+    Not to be called where a scope around is cancelled.
+    """
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None or anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
+        return
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        with contextlib.suppress(asyncio.CancelledError):
+            await anyio.lowlevel.cancel_shielded_checkpoint()
+        while task.cancelling():
+            task.uncancel()
 
 
 class LoneErrorGroup:

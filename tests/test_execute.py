@@ -1,5 +1,6 @@
 """`execute_all`: calls side by side, each with its own outcome. The cases are those of `cases/tool_execution.json`."""
 
+import asyncio
 import contextvars
 import datetime
 import gc
@@ -461,3 +462,86 @@ async def test_an_execution_id_is_the_turn_and_the_place() -> None:
     calls = [call(read, turn_id="t7", place=place) for place in (2, 0)]
     _, results = await collect(execute_all(Toolkit(read), calls))
     assert [result.text for result in results if isinstance(result, Value)] == ["t7.2", "t7.0"]
+
+
+@pytest.mark.parametrize("waits_for", ["a place", "its lane"])
+async def test_a_cancelled_run_starts_nothing_that_was_only_waiting(waits_for: str) -> None:
+    ran: list[str] = []
+
+    async def first() -> None:
+        """Finishes under a shield."""
+        with anyio.CancelScope(shield=True):
+            scope.cancel()
+            await anyio.lowlevel.checkpoint()
+
+    async def second() -> None:
+        """Must not begin."""
+        ran.append("second")
+
+    key: dict[str, Any] = {"serial": "lane"} if waits_for == "its lane" else {}
+    kit = Toolkit(tool(first, **key), tool(second, **key))
+    with anyio.CancelScope() as scope:
+        await execute_all(kit, [call("first"), call("second")], max_concurrency=2 if key else 1)
+    assert scope.cancelled_caught
+    assert ran == []
+
+
+async def test_nothing_starts_in_a_scope_that_is_cancelled_already() -> None:
+    ran: list[str] = []
+
+    @tool
+    def delete() -> None:
+        """Must not begin."""
+        ran.append("delete")
+
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await execute_all(Toolkit(delete), [call(delete)])
+    assert ran == []
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_tool_that_asks_to_be_cancelled_and_returns_takes_nobody_along() -> None:
+    @tool
+    async def asks() -> str:
+        """Cancels its own task, and ends before it hears of it."""
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return "done"
+
+    @tool
+    async def other() -> str:
+        """Is not touched."""
+        await anyio.sleep(0.01)
+        return "fine"
+
+    _, results = await run(asks, other)
+    assert [result.text for result in results if isinstance(result, Value)] == ["done", "fine"]
+
+
+@pytest.mark.parametrize("arguments", [[1], 3])
+async def test_an_odd_verdict_denies_its_call_and_frees_its_lane(arguments: Any) -> None:
+    async def authorize(question: Question) -> Verdict:
+        return Allow(arguments) if question.call.call.place == 0 else Allow({})
+
+    @tool(serial="lane")
+    async def work() -> str:
+        """Shares a lane."""
+        return "fine"
+
+    calls = [call(work, turn_id="t", place=place) for place in (0, 1)]
+    _, (denied, value) = await collect(execute_all(Toolkit(work), calls, authorize=authorize))
+    assert isinstance(denied, Failure)
+    assert denied.kind == "denied"
+    assert isinstance(value, Value)
+
+
+async def test_calls_may_come_from_any_iterable() -> None:
+    @tool
+    async def work() -> str:
+        """Works."""
+        return "fine"
+
+    results = await execute_all(Toolkit(work), (call(work) for _ in range(2)))
+    assert [result.tool for result in results] == ["work", "work"]
