@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncIterator, Awaitable, Generator
+from collections.abc import AsyncIterable, Awaitable, Iterator
 from functools import partial
 from typing import Any, NoReturn, TypeVar, get_args
 
@@ -20,7 +20,7 @@ from .channel import refuse
 from .errors import ReducerError, StreamkitError, ToolError
 from .flows import Flow, Sink
 from .generators import drive
-from .groups import raise_as_it_is, without_cancellations
+from .groups import drop_own_cancellation, is_interrupt, raise_as_it_is, without_cancellations
 from .limits import Limits, TimedOut
 from .metering import Meter
 from .reducers import Reducer
@@ -51,7 +51,8 @@ async def run_call(call: ValidCall, context: ToolContext[Any], out: Sink[ToolEve
         try:
             work = _run_tool(tool, context, sink, call.arguments)
             value = await (work if limits is None else limits.run(work))
-            result = Value(call_id, tool.name, value, model_text(value), meter.total)
+            text = model_text(value)
+            result = Value(call_id, tool.name, text if isinstance(value, str) else value, text, meter.total)
         except BaseException as raised:
             if course.downstream is None:
                 kind, message = _explain(course.reducer_failed or raised, tool)
@@ -60,6 +61,8 @@ async def run_call(call: ValidCall, context: ToolContext[Any], out: Sink[ToolEve
                 raised.__traceback__ = raised.__traceback__ and raised.__traceback__.tb_next
         finally:
             course.ended = True
+    if anyio.current_effective_deadline() != -math.inf:
+        await drop_own_cancellation()
     if course.downstream is not None:  # also where the tool swallowed it
         raise_as_it_is(course.downstream)
     return result
@@ -74,20 +77,19 @@ async def _run_tool(tool: Tool[..., Any], context: ToolContext[Any], sink: ToolS
         returned = tool.start(context, sink, arguments)
     while isinstance(returned, Awaitable) and not isinstance(returned, Flow):
         returned = await returned
-    yields = True
+    reduces = isinstance(tool, StreamingTool)
     if isinstance(returned, Flow):
-        returned, yields = await sink.forward(returned), False
-    elif isinstance(returned, AsyncIterator):
-        await drive(returned, sink.send)
-    elif isinstance(returned, Generator):
-        await iterate_in_thread(returned, sink.send, name=tool.name)
-    else:
-        yields = False
-    if isinstance(tool, StreamingTool):
-        return sink.course.value()
-    if yields:
-        raise TypeError(f"{tool.name} yields events, but has no reducer: use @streaming_tool(finalize=…)")
-    return returned
+        returned = await sink.forward(returned)
+    elif isinstance(returned, AsyncIterable | Iterator):
+        if not reduces:
+            raise TypeError(f"{tool.name} gives events, but has no reducer: use @streaming_tool(finalize=…)")
+        if isinstance(returned, AsyncIterable):
+            await drive(aiter(returned), sink.send)
+        else:
+            await iterate_in_thread(returned, sink.send, name=tool.name)
+    elif reduces and not tool.takes_sink:
+        raise TypeError(f"{tool.name} gave a {type(returned).__name__}, which has no events to reduce")
+    return sink.course.value() if reduces else returned
 
 
 class _Course:
@@ -128,15 +130,16 @@ class _Course:
 class ToolSink(Sink[Any]):
     """The sink of one tool call: each event goes to the consumer as an Intermediate, then to the reducer."""
 
-    __slots__ = ("_out", "course")
+    __slots__ = ("_closed", "_out", "course")
 
-    def __init__(self, out: Sink[ToolEvent], course: _Course) -> None:
+    def __init__(self, out: Sink[ToolEvent], course: _Course, closed: bool = False) -> None:
         self._out = out
+        self._closed = closed
         self.course = course
 
     async def send(self, event: Any) -> None:
         course = self.course
-        if course.ended:
+        if course.ended or self._closed:  # refused here: what _out raises is no fault of the tool
             refuse(event)
         if type(event) in _RUN_EVENTS:
             shown = Intermediate(course.call_id, course.tool, None, event)
@@ -159,9 +162,10 @@ class ToolSink(Sink[Any]):
                 course.fail(error)
 
     def branch(self) -> ToolSink:
-        return ToolSink(self._out.branch(), self.course)
+        return ToolSink(self._out.branch(), self.course, self._closed)
 
     def close(self) -> None:
+        self._closed = True
         self._out.close()
 
     @property
@@ -197,7 +201,7 @@ def _explain(raised: BaseException, tool: Tool[..., Any]) -> tuple[FailureKind, 
     """The kind of the failure and a safe sentence for the model; raises what must not become a result."""
     error = without_cancellations(raised)
     from_outside = error is None and anyio.current_effective_deadline() == -math.inf
-    if from_outside or isinstance(error, KeyboardInterrupt | GeneratorExit):
+    if from_outside or is_interrupt(error):
         raise raised
     kind: FailureKind = "failed"
     match error:

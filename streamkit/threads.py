@@ -11,12 +11,17 @@ from __future__ import annotations
 import contextvars
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Generator
-from typing import Any, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Generic, TypeVar
 
 import anyio
 import anyio.from_thread
 import anyio.lowlevel
+
+try:
+    import sniffio
+except ImportError:  # where anyio does not use it
+    sniffio = None  # type: ignore[assignment]
 
 E = TypeVar("E")
 R = TypeVar("R")
@@ -50,34 +55,33 @@ async def run_in_thread(function: Callable[[], R], *, name: str) -> R:
     return outcome[0]
 
 
-async def iterate_in_thread(generator: Generator[E, Any, R], take: Callable[[E], Awaitable[None]], *, name: str) -> R:
-    """Give each event of a plain generator to `take`, as it comes; then what the generator returned.
+async def iterate_in_thread(events: Iterator[E], take: Callable[[E], Awaitable[None]], *, name: str) -> None:
+    """Give each event of a plain generator, or another iterator, to `take`, as it comes.
 
     The generator runs, and is closed, in one thread, at most AHEAD events ahead. When `take` raises or we are cancelled
     it is closed as soon as it yields again.
     """
-    crossing = _Crossing[E, R](generator)
+    crossing = _Crossing(events)
     _start_thread(crossing.produce, name)
     try:
-        while True:
+        ended = False
+        while not ended:
             await crossing.ready.wait()
-            events, ended = crossing.take_all()
-            for event in events:
+            batch, ended = crossing.take_all()
+            for event in batch:
                 await take(event)
-            if ended:
-                return crossing.result()
+        crossing.raise_error()
     finally:
         crossing.abandon()
 
 
-class _Crossing(Generic[E, R]):
+class _Crossing(Generic[E]):
     """What the two sides of a running plain generator share, under one lock."""
 
-    def __init__(self, generator: Generator[E, Any, R]) -> None:
-        self._generator = generator
+    def __init__(self, iterator: Iterator[E]) -> None:
+        self._iterator = iterator
         self._lock = threading.Condition()
         self._events: list[E] = []
-        self._returned: list[R] = []
         self._raised: list[BaseException] = []
         self._ended = False
         self._abandoned = False
@@ -88,7 +92,7 @@ class _Crossing(Generic[E, R]):
 
     def produce(self, tell: Callable[[Callable[[], object]], None]) -> None:
         try:
-            self._returned.append(self._pull_all(tell))
+            self._pull_all(tell)
         except BaseException as error:
             self._raised.append(error)
         with self._lock:
@@ -97,23 +101,21 @@ class _Crossing(Generic[E, R]):
         if not abandoned:
             tell(ready.set)
 
-    def _pull_all(self, tell: Callable[[Callable[[], object]], None]) -> R:
+    def _pull_all(self, tell: Callable[[Callable[[], object]], None]) -> None:
         try:
-            while True:
-                event = next(self._generator)
+            for event in self._iterator:
                 with self._lock:
                     self._lock.wait_for(lambda: len(self._events) < AHEAD or self._abandoned)
                     if self._abandoned:
-                        raise GeneratorExit
+                        return
                     self._events.append(event)
                     told, self._told, ready = self._told, True, self.ready
                 if not told:
                     tell(ready.set)
-        except StopIteration as end:
-            result: R = end.value
-            return result
         finally:
-            self._generator.close()
+            close = getattr(self._iterator, "close", None)
+            if close is not None:
+                close()
 
     # in the event loop
 
@@ -126,10 +128,9 @@ class _Crossing(Generic[E, R]):
             self._lock.notify()
             return events, self._ended
 
-    def result(self) -> R:
+    def raise_error(self) -> None:
         if self._raised:
             raise self._raised.pop()
-        return self._returned[0]
 
     def abandon(self) -> None:
         with self._lock:
@@ -149,4 +150,6 @@ def _start_thread(work: Callable[[Callable[[Callable[[], object]], None]], None]
             logger.debug("a thread of %s ended after its event loop", name)
 
     context = contextvars.copy_context()
+    if sniffio is not None:  # or else the thread passes for this event loop, and cannot run one of its own
+        context.run(sniffio.current_async_library_cvar.set, None)
     threading.Thread(target=context.run, args=(work, tell), name=name, daemon=True).start()

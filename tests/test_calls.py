@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import anyio
@@ -172,6 +172,64 @@ async def test_sending_after_the_call_has_ended_is_refused() -> None:
     await run(keeps)
     with pytest.raises(SinkClosed):
         await kept[0].send(1)
+
+
+async def test_a_closed_branch_of_a_tool_is_the_fault_of_the_tool() -> None:
+    @tool
+    async def sends(out: Sink[int]) -> None:
+        """Sends to a branch that it has closed."""
+        with out.branch() as mine:
+            await mine.send(1)
+        await mine.send(2)
+
+    @tool
+    async def other() -> str:
+        """Is not touched."""
+        return "fine"
+
+    _, (failure, value) = await run(sends, other)
+    assert isinstance(failure, Failure)
+    assert isinstance(failure.cause, SinkClosed)
+    assert isinstance(value, Value)
+
+
+class Letters:
+    """Neither a generator nor an iterator, but iterable with `async for`."""
+
+    async def _letters(self) -> AsyncIterator[str]:
+        yield "a"
+        yield "b"
+
+    def __aiter__(self) -> AsyncIterator[str]:
+        return self._letters()
+
+
+def iterator() -> Iterator[str]:
+    """An iterator that is no generator."""
+    return iter(["a", "b"])
+
+
+def async_iterable() -> Any:
+    """Something that is iterable with `async for`."""
+    return Letters()
+
+
+@pytest.mark.parametrize("function", [iterator, async_iterable])
+async def test_whatever_can_be_iterated_gives_its_events(function: Any) -> None:
+    events, (result,) = await run(streaming_tool(function, name="gives", finalize="".join))
+    assert intermediates(events, "gives") == ["a", "b"]
+    assert isinstance(result, Value)
+    assert result.value == "ab"
+
+
+async def test_a_value_without_events_is_not_reduced_in_silence() -> None:
+    def nothing() -> Any:
+        """Gives no events at all."""
+        return 3
+
+    _, (result,) = await run(streaming_tool(nothing, finalize=len))
+    assert isinstance(result, Failure)
+    assert result.kind == "failed"
 
 
 async def test_events_of_an_inner_run_keep_their_shape_and_their_path() -> None:

@@ -73,18 +73,24 @@ def test_a_thread_left_behind_does_not_keep_the_process() -> None:
         subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, timeout=GUARD_SECONDS)
 
 
-async def test_a_generator_gives_its_events_in_order_and_its_value() -> None:
-    def count() -> Generator[int, None, str]:
-        yield from range(1000)
-        return "done"
+async def test_a_thread_may_run_an_event_loop_of_its_own() -> None:
+    async def inside() -> str:
+        await anyio.lowlevel.checkpoint()
+        return "inside"
 
+    for backend in ("asyncio", "trio"):
+        assert await run_in_thread(lambda: anyio.run(inside, backend=backend), name="t") == "inside"  # noqa: B023
+
+
+async def test_any_iterator_gives_its_events_in_order() -> None:
     taken: list[int] = []
 
     async def take(event: int) -> None:
         taken.append(event)
 
-    assert await iterate_in_thread(count(), take, name="t") == "done"
-    assert taken == list(range(1000))
+    for events in (iter(range(1000)), (number for number in range(1000))):
+        await iterate_in_thread(events, take, name="t")
+    assert taken == 2 * list(range(1000))
 
 
 async def test_events_of_a_generator_arrive_while_it_runs() -> None:
