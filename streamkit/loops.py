@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Awaitable, Callable
+import math
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 import anyio
@@ -25,7 +26,7 @@ from .providers.model import Model
 from .sinks import MappedSink
 from .tool_events import Failure, RunEvent, ToolResult
 from .toolkit import Toolkit
-from .turns import ToolInputAbandoned, ToolInputAvailable, Turn, TurnEvent, TurnRequest
+from .turns import ToolInputAbandoned, ToolInputAvailable, ToolInputStart, Turn, TurnEvent, TurnRequest
 
 E = TypeVar("E")
 S = TypeVar("S")
@@ -58,7 +59,7 @@ async def loop(out: Sink[RunEvent], step: Step[S], state: S) -> S:
     A call that became available in a step, and that the step neither executed nor left pending, is abandoned as
     discarded when the step ends. Anything but Next or Stop is a TypeError.
     """
-    takes_sink = len(inspect.signature(step).parameters) > 1
+    takes_sink = _takes_sink(step)
     while True:
         with new_ledger() as ledger:
             outcome = await _run_step(out, step if takes_sink else _forwarding(step), state, ledger)
@@ -74,21 +75,30 @@ async def loop(out: Sink[RunEvent], step: Step[S], state: S) -> S:
 
 
 async def _run_step(out: Sink[RunEvent], step: Callable[..., Any], state: object, ledger: Ledger) -> Any:
+    writing: set[str] = set()
+
     def note(event: RunEvent) -> RunEvent:
-        if type(event) is ToolInputAvailable:
+        if type(event) is ToolInputStart:
+            writing.add(event.call_id)
+        elif type(event) is ToolInputAvailable:
+            writing.discard(event.call_id)
             ledger[event.call_id] = None
         elif type(event) is ToolInputAbandoned:
+            writing.discard(event.call_id)
             ledger.pop(event.call_id, None)
         return event
 
     noting: Sink[RunEvent] = MappedSink(out, note)
     try:
         outcome = await step(noting, state)
-    except BaseException:
-        with anyio.move_on_after(CLOSING_SECONDS, shield=True), contextlib.suppress(Exception):
-            await _discard(out, ledger)
+    except BaseException as error:
+        # An error waits for its consumer, as ever; whoever was cancelled, or is interrupted, has no time.
+        waits = isinstance(error, Exception)
+        limit = math.inf if waits else CLOSING_SECONDS
+        with anyio.move_on_after(limit, shield=not waits), contextlib.suppress(Exception):
+            await _discard(out, writing, ledger)
         raise
-    await _discard(out, ledger)
+    await _discard(out, writing, ledger)
     return outcome
 
 
@@ -96,7 +106,17 @@ def _forwarding(step: Callable[..., Any]) -> Callable[[Sink[RunEvent], Any], Awa
     return lambda out, state: out.forward(step(state))
 
 
-async def _discard(out: Sink[RunEvent], ledger: Ledger) -> None:
+def _takes_sink(step: Callable[..., object]) -> bool:
+    """Whether it is called with the sink and the state; a parameter with a default is neither."""
+    parameters = inspect.signature(step).parameters.values()
+    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    needed = [each for each in parameters if each.default is each.empty and each.kind in by_position]
+    return len(needed) > 1
+
+
+async def _discard(out: Sink[RunEvent], writing: Iterable[str], ledger: Ledger) -> None:
+    for call_id in tuple(writing):  # of a model that does not close its calls
+        await out.send(ToolInputAbandoned(call_id, "incomplete"))
     for call_id, hook in ledger.items():
         event = ToolInputAbandoned(call_id, "discarded", "the step ended without running this call")
         if hook is not None:
@@ -139,7 +159,9 @@ def converse(
     Raises HistoryError for a Conversation whose last turn has pending calls.
     """
     asked = request or TurnRequest(())
-    start = history if isinstance(history, Conversation) else Conversation(history)
+    start = history if isinstance(history, Conversation) else Conversation(tuple(history))
+    if max_turns < 1:
+        raise ValueError(f"max_turns must be at least 1, not {max_turns}")
     if start.turn is not None:
         raise HistoryError(f"turn {start.turn.turn_id} has pending calls: settle it before the model is asked again")
 

@@ -10,7 +10,7 @@ from streamkit.approval import Question, Undecided, Verdict
 from streamkit.decorators import tool
 from streamkit.errors import HistoryError, ModelError
 from streamkit.execute import execute_all
-from streamkit.flows import Flow, Sink
+from streamkit.flows import Flow, Sink, flow
 from streamkit.history import Conversation, Transcript
 from streamkit.items import Message, ToolOutput, Usage, user
 from streamkit.loops import Next, Stop, converse, loop, next_state_from, stream_until_complete
@@ -19,7 +19,14 @@ from streamkit.testing.scripted import ScriptedModel, call, interleave, stop
 from streamkit.tool_events import Output, RunEvent, ToolStarted
 from streamkit.toolkit import Toolkit
 from streamkit.turn_builder import UsageReported
-from streamkit.turns import ToolInputAbandoned, ToolInputDelta, ToolInputEvent, TurnRequest
+from streamkit.turns import (
+    ToolInputAbandoned,
+    ToolInputDelta,
+    ToolInputEvent,
+    ToolInputStart,
+    TurnRequest,
+    TurnStarted,
+)
 
 from .calling import GUARD_SECONDS
 from .test_history import check_pairs
@@ -270,6 +277,53 @@ async def test_a_call_that_the_step_forgets_is_abandoned_as_discarded(ends: str)
     discarded = [event for event in events if isinstance(event, ToolInputAbandoned)]
     assert [(event.call_id, event.reason) for event in discarded] == [("call_1", "discarded")]
     assert heard[-1] == discarded[0]
+
+
+async def test_all_forgotten_calls_are_told_of_however_slow_the_consumer_is() -> None:
+    model = ScriptedModel([call("read") for _ in range(40)])
+
+    async def step(out: Sink[RunEvent], state: Conversation) -> Next[Conversation] | Stop[Conversation]:
+        await out.forward(model.stream_turn(TurnRequest(state.history, KIT.specs)))
+        raise LookupError
+
+    events: list[RunEvent] = []
+    with pytest.raises(LookupError):
+        async with loop(step, Conversation((user("go"),))).open() as opened:
+            async for event in opened:
+                events.append(event)
+                await anyio.sleep(0.02 if isinstance(event, ToolInputAbandoned) else 0)
+    check_grammar(events)
+    assert sum(isinstance(event, ToolInputAbandoned) for event in events) == 40
+
+
+async def test_a_model_that_forgets_to_close_its_calls_is_helped() -> None:
+    @flow
+    async def turn(out: Sink[RunEvent]) -> None:
+        await out.send(TurnStarted("t", "m"))
+        await out.send(ToolInputStart("c", "read"))
+
+    async def step(out: Sink[RunEvent], state: int) -> Next[int] | Stop[int]:
+        await out.forward(turn())
+        return Stop(state)
+
+    events: list[RunEvent] = []
+    await loop(step, 0).tap(events.append)
+    assert events[-1] == ToolInputAbandoned("c", "incomplete")
+
+
+async def test_a_parameter_with_a_default_makes_no_other_step() -> None:
+    model = ScriptedModel(["ok"])
+
+    def step(state: Conversation, model: ScriptedModel = model) -> Flow[RunEvent, Any]:
+        return model.stream_turn(TurnRequest(state.history)).then(lambda turn: Stop(state.add(turn)))
+
+    assert (await loop(step, Conversation((user("go"),)))).ended == "answer"
+
+
+async def test_at_the_limit_a_malformed_call_keeps_the_grammar() -> None:
+    _, state = await seen(converse(ScriptedModel([call("read", "[1]")]), KIT, (user("go"),), max_turns=1))
+    assert state.ended == "turn_limit"
+    check_pairs(state.history)
 
 
 async def test_equal_ids_of_an_inner_run_touch_nothing_outside() -> None:

@@ -67,7 +67,7 @@ MOVES: dict[tuple[Phase, type], Phase] = {
     (Phase.ANSWERED, ToolInputStart): Phase.WRITING,
     (Phase.ABANDONED, ToolInputStart): Phase.WRITING,
 }
-_CLOSED = {Phase.ANSWERED, Phase.ABANDONED}
+_CLOSED = {Phase.ANSWERED, Phase.ABANDONED, Phase.MALFORMED}
 _CONTENT = (TextDelta, ReasoningDelta, RefusalDelta, ToolInputStart, ToolInputDelta, ToolInputAvailable, TurnRestarted)
 
 
