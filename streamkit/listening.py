@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import math
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -11,6 +12,7 @@ import anyio
 import anyio.lowlevel
 
 from .flows import Flow, Sink, flow
+from .groups import is_interrupt, without_cancellations
 from .ledger import listen_for
 from .turns import (
     ToolInputAbandoned,
@@ -75,7 +77,10 @@ class _ListeningSink(Sink[TurnEvent]):
             heard = hook(event)
             if inspect.isawaitable(heard):
                 await heard
-        except Exception:
+        except BaseException as raised:
+            error = without_cancellations(raised)
+            if is_interrupt(error) or (error is None and anyio.current_effective_deadline() == -math.inf):
+                raise
             logger.exception("on_input raised for a %s", type(event).__name__)
 
     async def abandon_open(self) -> None:

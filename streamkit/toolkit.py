@@ -146,6 +146,8 @@ def _checked(call: ToolCall, tool: Tool[..., Any], decode: Callable[[], dict[str
             tool.check(**arguments)
     except (InvalidInput, ToolError, ValueError) as error:
         raise _invalid(call, "invalid_input", f"The call of {tool.name} did not run: {error}") from error
-    except Exception as error:  # of a class or a check of the user; its message is not meant for the model
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # of a class or a check of the user; its message is not meant for the model
         raise _invalid(call, "invalid_input", f"The call of {tool.name} did not run: bad arguments") from error
     return ValidCall(call, tool, arguments)

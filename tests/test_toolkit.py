@@ -1,5 +1,6 @@
 """Toolkits: exact names, and calls that are checked before they run."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -130,12 +131,13 @@ async def test_a_tool_hears_how_its_input_is_written_also_under_await(opened: bo
     assert heard == [event for event in WHOLE if getattr(event, "call_id", None) == "c1"]
 
 
-async def test_what_a_hook_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("error", [LookupError("hook"), asyncio.CancelledError("hook"), SystemExit("hook")])
+async def test_what_a_hook_raises_is_logged(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
     def hook(event: ToolInputEvent) -> None:
-        raise LookupError("hook")
+        raise error
 
     assert await Toolkit(tool(read.function, on_input=hook)).listen(writing(WHOLE)) == "turn"
-    assert caplog.text.count("LookupError: hook") == 3
+    assert caplog.text.count("Error: hook") + caplog.text.count("Exit: hook") == 3
 
 
 @pytest.mark.parametrize("ends", ["raises", "left", "cancelled"])
