@@ -117,7 +117,7 @@ def imports_for_types_only(sources: Sources) -> Iterator[str]:
 
 
 def code_in_folder_marks(sources: Sources) -> Iterator[str]:
-    """The `__init__` of a folder is empty, or names what users take from it: a docstring, and imports from the folder."""
+    """The `__init__` of a folder is empty, or names what users take from it: docstring, and imports from the folder."""
     for module, source in sources.items():
         for node in ast.parse(source).body if is_folder_mark(module) else ():
             docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
