@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+import msgspec
 import pytest
 
 from streamkit.errors import BadPayload, IncompleteStream, ModelError, NotAStream, ProviderError
@@ -69,8 +70,9 @@ def outcome(decoder: Decoder, pieces: Iterable[bytes], tools: Iterable[str] = ()
 
 
 def assert_consistent(found: Outcome) -> None:
-    """The events keep the grammar, and what they say of each call is what the turn holds of it."""
+    """The events keep the grammar, and what they say of each call is what the turn holds of it. All can be encoded."""
     turn = found.turn
+    json.dumps(msgspec.to_builtins([*found.events, turn, str(found.error)]), ensure_ascii=False).encode()
     check_grammar([TurnStarted("turn_1", "m"), *found.events, TurnEnded(turn)], complete=False)
     calls = [item for item in found.turn.items if isinstance(item, ToolCall)]
     assert len({call.call_id for call in calls}) == len(calls)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ..codec.surrogates import whole
 from ..errors import ProviderError
 
 LONGEST_MESSAGE = 1000
@@ -42,8 +43,8 @@ def tells_an_error(told: object) -> bool:
 
 
 def shortened(words: str) -> str:
-    """Fit for a message: one line, and not a page."""
-    line = " ".join(words.split())
+    """Fit for a message: one line, not a page, and text that can be encoded."""
+    line = str(whole(" ".join(words.split())))
     return line if len(line) <= LONGEST_MESSAGE else line[:LONGEST_MESSAGE] + "…"
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -72,6 +72,7 @@ class _Chunk(msgspec.Struct, gc=False):
 
 _NO_DELTA = _Delta()
 _DECODE_CHUNK = msgspec.json.Decoder(_Chunk).decode
+_STREAMED = ("content", "reasoning_content", "reasoning", "refusal")
 _KEPT_UNREAD = ("annotations", "audio", "images", "executed_tools")
 _STOP_REASONS: dict[str, StopReason] = {
     "stop": "stop",
@@ -198,10 +199,13 @@ class OpenAIChatDecoder:
             details = [detail for detail in delta.reasoning_details if isinstance(detail, dict)]
             self._details += details
             for detail in () if text else details:
-                if isinstance(detail.get("text"), str):
-                    parts.append(ReasoningDelta(detail["text"]))
-                elif isinstance(detail.get("summary"), str):
-                    parts.append(ReasoningDelta(detail["summary"], "summary"))
+                self._show_detail(detail, parts)
+
+    def _show_detail(self, detail: dict[str, Any], parts: list[Part]) -> None:
+        kind: Literal["trace", "summary"] = "trace" if isinstance(detail.get("text"), str) else "summary"
+        text = detail.get("text" if kind == "trace" else "summary")
+        if isinstance(text, str) and (text := self._halves.mend(kind, text)):
+            parts.append(ReasoningDelta(text, kind))
 
     def _note_field(self, field: str, parts: list[Part]) -> None:
         """Reasoning goes back into the field that it came from."""
@@ -272,20 +276,24 @@ class OpenAIChatDecoder:
             self._fail(provider_error(body), parts)
 
     def _mend(self, chunk: _Chunk) -> None:
-        """Put characters together that the server cut in two."""
+        """Put characters together that the server cut in two. Where a text does not go on, half a one is U+FFFD."""
         for choice in chunk.choices or ():
             delta = choice.delta
+            choice.finish_reason = whole(choice.finish_reason)
             if choice.index or delta is None:
                 continue
-            delta.content = self._mended("content", delta.content)
-            delta.reasoning_content = self._mended("reasoning_content", delta.reasoning_content)
-            delta.reasoning = self._mended("reasoning", delta.reasoning)
+            for field in _STREAMED:
+                setattr(delta, field, self._mended(field, getattr(delta, field)))
+            for field in _KEPT_UNREAD:
+                setattr(delta, field, whole(getattr(delta, field)))
             for piece in delta.tool_calls or ():
+                piece.id = whole(piece.id)
                 if piece.function is not None:
+                    piece.function.name = whole(piece.function.name)
                     piece.function.arguments = self._mended(piece.index, piece.function.arguments)
 
     def _mended(self, where: object, text: Any) -> Any:
-        return self._halves.mend(where, text) if type(text) is str else text
+        return self._halves.mend(where, text) if type(text) is str else whole(text)
 
     # Ends
 
@@ -296,7 +304,7 @@ class OpenAIChatDecoder:
             return
         self._ended = True
         if self._details:
-            parts.append(ReasoningOpaque({"reasoning_details": _joined(self._details)}))
+            parts.append(ReasoningOpaque({"reasoning_details": whole(_joined(self._details))}))
         word = self._stop_word
         parts.append(Finished(_STOP_REASONS.get(word or "", "unknown"), word))
 

@@ -214,6 +214,48 @@ def test_a_character_that_the_server_cut_in_two_is_whole_again(kind: str) -> Non
     assert read(piece('{"a":"\ud83d'), piece('"}'), STOP).turn.items != ()
 
 
+def called(**fields: Any) -> dict[str, Any]:
+    return delta(tool_calls=[{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}, **fields}])
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        called(id="\ud83d"),
+        called(id={"\ud83d": 1}),
+        called(function={"name": "\ud83d", "arguments": "{}"}),
+        called(function={"name": "f", "arguments": {"k": "\ud83d"}}),
+        delta(refusal="\ud83d"),
+        delta(reasoning_details=[{"text": "\ud83d"}]),
+        delta(reasoning_details=[{"summary": "a\ude00"}]),
+        delta(reasoning_details=[{"type": "reasoning.encrypted", "data": "\ud83d", "\ud83d": 1}]),
+        delta(content=[{"type": "text", "text": "\ud83d"}, {"type": "\ud83d"}]),
+        delta(content=[{"type": "thinking", "thinking": [{"text": "\ud83d"}]}]),
+        delta(annotations=["\ud83d"], audio={"\ud83d": 1}),
+        {"choices": [{"delta": {}, "finish_reason": "\ud83d"}]},
+        {"\ud83d": 1},
+        {"error": {"message": "\ud83d"}},
+        {"error": "\ud83d"},
+    ],
+)
+def test_half_a_character_is_nowhere_in_what_comes_out(event: dict[str, Any]) -> None:
+    assert_consistent(read(event, delta(content="a"), tail=b"data: [DONE]\n\n"))
+
+
+@pytest.mark.parametrize("key", ["text", "summary", "data"])
+def test_a_character_of_reasoning_details_that_was_cut_in_two_is_whole_again(key: str) -> None:
+    found = read(*(delta(reasoning_details=[{key: text}]) for text in ("x\ud83d", "\ude00y")), STOP)
+    shown = [event.text for event in found.events if isinstance(event, ReasoningDelta)]
+    assert shown == ([] if key == "data" else ["x", "😀y"])
+    (item,) = found.turn.items
+    assert isinstance(item, Reasoning)
+    assert item.opaque == {"reasoning_details": [{key: "x😀y"}]}
+
+
+def test_a_character_of_a_refusal_that_was_cut_in_two_is_whole_again() -> None:
+    assert read(delta(refusal="x\ud83d"), delta(refusal="\ude00y"), STOP).turn.refusal == "x😀y"
+
+
 def test_an_id_that_is_a_number_is_an_id() -> None:
     call = {"index": 0, "id": 7, "function": {"name": "f", "arguments": "{}"}}
     assert read(delta(tool_calls=[call]), STOP).turn.calls[0].call_id == "7"
@@ -332,7 +374,7 @@ FUNCTIONS: st.SearchStrategy[dict[str, Any]] = st.builds(
 PIECES: st.SearchStrategy[dict[str, Any]] = st.builds(
     dict,
     index=st.sampled_from([0, 1, None, 2]),
-    id=st.sampled_from([None, "a", "b", "", 3]),
+    id=st.sampled_from([None, "a", "b", "", 3, "\ud83d"]),
     function=FUNCTIONS | FUNCTIONS | st.none(),
 )
 DELTAS = st.fixed_dictionaries(
@@ -340,7 +382,7 @@ DELTAS = st.fixed_dictionaries(
     optional={
         "content": st.none() | TEXTS,
         "reasoning": TEXTS,
-        "refusal": st.sampled_from([None] * 5 + ["no"]),
+        "refusal": st.sampled_from([None] * 5 + ["no", "\ud83d"]),
         "tool_calls": st.lists(PIECES, min_size=1, max_size=3),
     },
 )
