@@ -39,8 +39,6 @@ class Flow(Generic[E_co, R_co]):
     self._work(out, 1))`.
     """
 
-    __slots__ = ("_made_at", "_name", "_run")
-
     def __init__(self, run: Callable[[Sink[E_co]], Awaitable[R_co]]) -> None:
         self._run = run
         self._name = getattr(run, "__qualname__", type(run).__qualname__)

@@ -15,22 +15,37 @@ import msgspec
 from msgspec import Meta
 
 from streamkit import (
+    Conversation,
+    Flow,
+    Model,
+    Next,
     Reducer,
+    RunEvent,
     Sink,
+    Stop,
     StreamingTool,
+    TextDelta,
     Tool,
     ToolContext,
     ToolInputEvent,
+    Toolkit,
+    ToolResult,
+    Turn,
+    TurnRequest,
     collect,
+    converse,
     count,
+    execute_all,
     first,
     flow,
     fold,
     join_text,
     last,
+    loop,
     reduce_stream,
     streaming_tool,
     tool,
+    user,
 )
 
 
@@ -245,3 +260,31 @@ async def check_reducers() -> None:
     assert_type(spelled.reducer, Reducer[object, Any, str])
     async with listen_to(3).open() as events:
         assert_type(await reduce_stream(events, last(Progress)), Progress)
+
+
+# The loop: forwarding flows, one's own state, the ready-made one
+
+
+async def check_loop(model: Model, out: Sink[RunEvent]) -> None:
+    toolkit = Toolkit(search, size)
+
+    async def step(out: Sink[RunEvent], state: Conversation) -> Next[Conversation] | Stop[Conversation]:
+        turn = await out.forward(toolkit.listen(model.stream_turn(TurnRequest(state.history, toolkit.specs))))
+        assert_type(turn, Turn)
+        if not turn.wants_more:
+            return Stop(state.add(turn))
+        results = await out.forward(execute_all(toolkit, turn.calls))
+        assert_type(results, tuple[ToolResult, ...])
+        return Next(state.add(turn, results))
+
+    assert_type(await loop(step, Conversation((user("hi"),))), Conversation)
+    assert_type(await out.forward(loop(step, Conversation((user("hi"),)))), Conversation)
+    assert_type(await converse(model, toolkit, [user("hi")]), Conversation)
+    async with converse(model, toolkit, (user("hi"),)).open() as events:
+        async for event in events:
+            assert_type(event, RunEvent)
+    assert_type(events.value, Conversation)
+    texts: Flow[str, Conversation] = (
+        converse(model, toolkit, (user("hi"),)).filter(lambda event: isinstance(event, TextDelta)).map(repr)
+    )
+    assert_type(await texts, Conversation)
