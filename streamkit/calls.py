@@ -34,6 +34,7 @@ R = TypeVar("R")
 logger = logging.getLogger("streamkit")
 
 _RUN_EVENTS = frozenset(get_args(RunEvent))
+_BUGS = {"failed", "reducer_failed", "not_serialisable"}
 
 
 async def run_call(call: ValidCall, context: ToolContext[Any], out: Sink[ToolEvent]) -> Value | Failure:
@@ -56,6 +57,10 @@ async def run_call(call: ValidCall, context: ToolContext[Any], out: Sink[ToolEve
         except BaseException as raised:
             if course.downstream is None:
                 kind, message = _explain(course.reducer_failed or raised, tool)
+                if kind in _BUGS and not isinstance(raised, ToolError):
+                    # The message of the error may hold what arguments held: it belongs to DEBUG.
+                    details = raised if logger.isEnabledFor(logging.DEBUG) else None
+                    logger.warning("a call of %s %s: %s", tool.name, kind, type(raised).__name__, exc_info=details)
                 result = Failure(call_id, tool.name, kind, message, usage=meter.total).caused_by(raised)
                 # Else the error holds this frame, the frame the failure, and the failure the error.
                 raised.__traceback__ = raised.__traceback__ and raised.__traceback__.tb_next

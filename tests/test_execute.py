@@ -95,7 +95,9 @@ async def test_no_calls_give_no_results() -> None:
 
 
 @pytest.mark.parametrize("raised", [ValueError("secret /path"), KeyError("x"), SystemExit(1)])
-async def test_an_error_of_a_tool_is_told_in_a_safe_sentence(raised: BaseException) -> None:
+async def test_an_error_of_a_tool_is_told_in_a_safe_sentence(
+    raised: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
     @tool
     async def fails() -> None:
         """Fails."""
@@ -106,6 +108,8 @@ async def test_an_error_of_a_tool_is_told_in_a_safe_sentence(raised: BaseExcepti
     assert (result.kind, result.message) == ("failed", "fails failed with an internal error.")
     assert result.cause is raised
     assert b"secret" not in msgspec.json.encode(result)
+    assert f"a call of fails failed: {type(raised).__name__}" in caplog.text
+    assert "secret" not in caplog.text
 
 
 async def test_a_failure_holds_its_cause_and_nothing_holds_both() -> None:
