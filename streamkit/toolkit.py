@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -18,6 +19,8 @@ from .turns import TurnEvent
 
 R = TypeVar("R")
 
+logger = logging.getLogger("streamkit")
+
 
 class ValidCall(msgspec.Struct, frozen=True, eq=False):
     """A call that fits its tool. arguments: decoded, by the name of the parameter, defaults filled in."""
@@ -25,6 +28,11 @@ class ValidCall(msgspec.Struct, frozen=True, eq=False):
     call: ToolCall
     tool: Tool[..., Any]
     arguments: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Of the tool."""
+        return self.tool.name
 
 
 class Toolkit:
@@ -37,6 +45,8 @@ class Toolkit:
         self._tools: dict[str, Tool[..., Any]] = {}
         self._disabled: dict[str, str] = {}
         for tool in tools:
+            if isinstance(tool, list | tuple | set | Toolkit):
+                raise DefinitionError("the tools are given one by one: Toolkit(*tools)")
             if not isinstance(tool, Tool):
                 raise DefinitionError(f"{tool!r} is not a tool: decorate it with @tool or @streaming_tool")
             if tool.name in self._tools:
@@ -142,12 +152,14 @@ def _invalid(call: ToolCall, kind: FailureKind, message: str) -> InvalidCall:
 def _checked(call: ToolCall, tool: Tool[..., Any], decode: Callable[[], dict[str, Any]]) -> ValidCall:
     try:
         arguments = decode()
-        if tool.check is not None:
-            tool.check(**arguments)
+        if tool.check is not None and (answer := tool.check(**arguments)) is not None:
+            # A check that answers False would be no guard at all.
+            raise TypeError(f"check= of {tool.name} returned {answer!r}: it raises ToolError, and returns nothing")
     except (InvalidInput, ToolError, ValueError) as error:
         raise _invalid(call, "invalid_input", f"The call of {tool.name} did not run: {error}") from error
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # of a class or a check of the user; its message is not meant for the model
+        logger.warning("the arguments of a call of %s could not be checked", tool.name, exc_info=error)
         raise _invalid(call, "invalid_input", f"The call of {tool.name} did not run: bad arguments") from error
     return ValidCall(call, tool, arguments)

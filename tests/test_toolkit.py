@@ -62,11 +62,12 @@ def test_subsets_and_prefixes_leave_the_toolkit_as_it_was() -> None:
         (lambda: Toolkit(read, read), "tool 'read' is already in this toolkit"),
         (lambda: Toolkit(read) | Toolkit(read), "tool 'read' is already in this toolkit"),
         (lambda: Toolkit(names), "decorate it with @tool"),  # type: ignore[arg-type]
+        (lambda: Toolkit([read, write]), r"Toolkit\(\*tools\)"),  # type: ignore[arg-type]
         (lambda: Toolkit(read).only("wirte"), "no tool wirte"),
         (lambda: Toolkit(read).without("wirte"), "no tool wirte"),
         (lambda: Toolkit(read).disabled("wirte", "why"), "no tool wirte"),
     ],
-    ids=["twice", "joined", "not a tool", "only", "without", "disabled"],
+    ids=["twice", "joined", "not a tool", "a list", "only", "without", "disabled"],
 )
 def test_mistakes_are_raised_where_they_are_made(make: Any, says: str) -> None:
     with pytest.raises(DefinitionError, match=says):
@@ -93,6 +94,13 @@ def test_a_check_of_the_tool_refuses_with_its_own_words() -> None:
     with pytest.raises(InvalidCall, match="n must be even") as caught:
         kit.validate(ToolCall("c", "halve", '{"n": 3}'))
     assert caught.value.failure.kind == "invalid_input"
+
+
+def test_a_check_that_returns_is_no_guard_and_lets_nothing_through(caplog: pytest.LogCaptureFixture) -> None:
+    kit = Toolkit(tool(read.function, check=lambda p: p == "a"))
+    with pytest.raises(InvalidCall, match="bad arguments"):
+        kit.validate(ToolCall("c", "read", '{"p": "b"}'))
+    assert "it raises ToolError, and returns nothing" in caplog.text
 
 
 # listening
