@@ -20,7 +20,7 @@ from .errors import HistoryError
 from .execute import execute_all
 from .flows import Flow, Sink, flow
 from .history import Conversation
-from .items import History, ToolCall
+from .items import History, Item, Tagged, ToolCall
 from .ledger import Ledger, new_ledger
 from .providers.model import Model
 from .sinks import MappedSink
@@ -143,7 +143,7 @@ def next_state_from(
 def converse(
     model: Model,
     toolkit: Toolkit,
-    history: History | Conversation,
+    history: Iterable[Item] | Conversation,
     *,
     request: TurnRequest | None = None,
     max_turns: int = 16,
@@ -159,7 +159,7 @@ def converse(
     Raises HistoryError for a Conversation whose last turn has pending calls.
     """
     asked = request or TurnRequest(())
-    start = history if isinstance(history, Conversation) else Conversation(tuple(history))
+    start = history if isinstance(history, Conversation) else Conversation(_items(history))
     if max_turns < 1:
         raise ValueError(f"max_turns must be at least 1, not {max_turns}")
     if start.turn is not None:
@@ -179,6 +179,13 @@ def converse(
         return Next(state.add(turn, await out.forward(execution)))
 
     return loop(step, start)
+
+
+def _items(history: Iterable[Item]) -> History:
+    items = tuple(history) if isinstance(history, Iterable) else ()
+    if not items or not all(isinstance(item, Tagged) for item in items):
+        raise TypeError(f"history is a sequence of items, such as (user('…'),), not {type(history).__name__}")
+    return items
 
 
 def _not_run(call: ToolCall) -> Failure:

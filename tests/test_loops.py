@@ -208,6 +208,12 @@ async def test_a_run_with_a_pending_call_ends_and_is_not_asked_on_as_it_is() -> 
         await converse(model, KIT, state)
 
 
+@pytest.mark.parametrize("history", ["find x", user("find x"), ["find x"], (), None])
+def test_a_history_that_is_none_is_refused_before_a_model_is_asked(history: Any) -> None:
+    with pytest.raises(TypeError, match="history is a sequence of items"):
+        _ = converse(ScriptedModel(["ok"]), KIT, history)
+
+
 # steps
 
 
