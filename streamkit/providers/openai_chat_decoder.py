@@ -249,7 +249,7 @@ class OpenAIChatDecoder:
             try:
                 chunk = msgspec.convert(told, _Chunk, strict=False)
             except (msgspec.ValidationError, UnicodeEncodeError):
-                self._read_unknown(whole(told), parts)
+                self._read_unknown(told, parts)
             else:
                 self._mend(chunk)
                 self._read_chunk(chunk, data, parts)
@@ -258,7 +258,7 @@ class OpenAIChatDecoder:
         if tells_an_error(told):
             self._fail(provider_error(told), parts)
         else:
-            parts.append(UnknownItem(told))
+            parts.append(UnknownItem(whole(told)))
 
     def _read_signs_of_failure(self, event: Sse, parts: list[Part]) -> str:
         """An error as an event or a field of its own; a body that is no stream at all. Gives the data of the event."""

@@ -234,6 +234,7 @@ def called(**fields: Any) -> dict[str, Any]:
         delta(annotations=["\ud83d"], audio={"\ud83d": 1}),
         {"choices": [{"delta": {}, "finish_reason": "\ud83d"}]},
         {"\ud83d": 1},
+        {"unknown": "\ud83d"},
         {"error": {"message": "\ud83d"}},
         {"error": "\ud83d"},
     ],
