@@ -65,7 +65,8 @@ class TurnBuilder:
     was declared, or fail(reason) -> those of a turn that was cut; fail also after end, for a turn that nobody will
     answer any more. turn() -> the turn, after either. TurnStarted and TurnEnded are sent by whoever runs the turn.
 
-    finished: the end has been declared. usage: reported until now. tool_names: the known tools.
+    finished: the end has been declared; parts after it are let go. usage: reported until now. tool_names: the known
+    tools.
     """
 
     def __init__(self, turn_id: str, model: str, tool_names: Iterable[str] = ()) -> None:
@@ -90,6 +91,8 @@ class TurnBuilder:
 
     def add_all(self, parts: Iterable[Part], events: list[TurnEvent]) -> None:
         """Add many parts, and their events to a list; they are in it also when the error of a `Failed` is raised."""
+        if self.finished:
+            return
         for part in parts:
             if type(part) is TextDelta:  # the most frequent parts come first
                 open_item = self._open
@@ -109,6 +112,10 @@ class TurnBuilder:
                     self._open = self._reasoning = self._place(_OpenItem(part.kind))
                 self._open.pieces.append(part.text)
                 events.append(part)
+            elif type(part) is Finished:
+                self.finished = True
+                self._stop_reason, self._stop_word = part.stop_reason, part.stop_word
+                return
             else:
                 self._add_rare(part, events)
 
@@ -133,9 +140,6 @@ class TurnBuilder:
                 self._reasoning.opaque = {**(self._reasoning.opaque or {}), **opaque}
             case UsageReported(usage=usage):
                 self.usage = usage
-            case Finished(stop_reason=stop_reason, stop_word=stop_word):
-                self.finished = True
-                self._stop_reason, self._stop_word = stop_reason, stop_word
             case Failed(error=error):
                 raise error
 

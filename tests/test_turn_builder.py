@@ -146,6 +146,23 @@ def test_a_refusal_is_no_answer_and_runs_no_calls() -> None:
     assert isinstance(events[-1], ToolInputAbandoned)
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_nothing_is_read_after_the_end_was_declared(*, at_once: bool) -> None:
+    parts: list[Part] = [
+        InputDelta("{}", 0, "a", "f"), Finished("length", "word"), InputDelta("{}", 1, "b", "f"), TextDelta("late"),
+        UsageReported(Usage(1, 1)), Finished("tool_calls"), Failed(ProviderError("late")),
+    ]  # fmt: skip
+    builder = TurnBuilder("turn_1", "m")
+    events: list[TurnEvent] = []
+    for batch in [parts] if at_once else [[part] for part in parts]:
+        builder.add_all(batch, events)
+    builder.end()
+    turn = builder.turn()
+    assert events == [ToolInputStart("a", "f"), ToolInputDelta("a", "{}")]
+    assert (turn.stop_reason, turn.stop_word, turn.usage, turn.text) == ("length", "word", Usage(), "")
+    assert [call.call_id for call in turn.dropped] == ["a"]
+
+
 def test_an_empty_turn_is_empty() -> None:
     turn, events = built(Finished("stop", "stop"))
     assert (turn.items, events, turn.stop_reason) == ((), [], "stop")

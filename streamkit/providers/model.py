@@ -57,7 +57,8 @@ async def run_turn(
 
     Whatever goes wrong, what is open is abandoned before the error or the cancellation leaves. An error waits for its
     consumer as ever; a cancellation gives the last events CLOSING_SECONDS. Every error of the provider is a ModelError
-    that carries the turn as far as it came; parts that end without `Finished` are one, too. The parts are closed.
+    that carries the turn as far as it came; parts that end without `Finished` are one, too. Nothing is read after it,
+    and the parts are closed.
     """
     builder = TurnBuilder(new_turn_id(), model, [tool.name for tool in request.tools])
     iterator = aiter(parts)
@@ -70,7 +71,9 @@ async def run_turn(
             builder.add_all(batch, events)
             for event in unsent:
                 await out.send(event)
-        if not builder.finished:
+            if builder.finished:
+                break
+        else:
             raise IncompleteStream("the answer ended before the turn did")
         unsent = iter(builder.end())
         for event in unsent:

@@ -94,6 +94,22 @@ async def test_an_error_comes_after_what_was_open_is_abandoned_and_carries_the_t
     assert [call.arguments for call in error.turn.dropped] == ["{}"]
 
 
+async def test_parts_that_go_on_after_the_end_are_not_waited_for_but_closed() -> None:
+    closed = False
+
+    async def parts() -> AsyncIterator[Sequence[Part]]:
+        nonlocal closed
+        try:
+            yield [TextDelta("a"), Finished("stop")]
+            await anyio.sleep_forever()
+        finally:
+            closed = True
+
+    with anyio.fail_after(5):
+        turn = await turn_of(parts())
+    assert (turn.text, turn.stop_reason, closed) == ("a", "stop", True)
+
+
 async def test_parts_without_an_end_are_an_error() -> None:
     events, raised = await seen(turn_of(given([InputDelta("{}", 0, "a", "f")])))
     assert isinstance(raised, IncompleteStream)
