@@ -88,10 +88,14 @@ def stop(reason: StopReason, word: str | None = None) -> Finished:
 class ScriptedModel:
     """A `Model` that plays one scripted turn for each request.
 
-    requests: deep copies of what it was asked, in order. Raises AssertionError in a turn for which there is no script.
+    requests: deep copies of what it was asked, in order. Raises AssertionError in a turn for which there is no script,
+    and TypeError for what is no turn or no part of one.
     """
 
     def __init__(self, *turns: ScriptTurn, name: str = "scripted") -> None:
+        for turn in turns:
+            if isinstance(turn, str) or not (isinstance(turn, Sequence) or callable(turn)):
+                raise TypeError(f"a turn of a script is a list of parts, or a function that gives one, not {turn!r}")
         self.name = name
         self.requests: list[TurnRequest] = []
         self._turns = list(turns)
@@ -123,8 +127,10 @@ class ScriptedModel:
                     calls = True
                     rounds = itertools.zip_longest(*map(self._pieces, part.calls), fillvalue=())
                     yield from itertools.chain.from_iterable(itertools.chain.from_iterable(rounds))
-                case _:
+                case msgspec.Struct() | BaseException() | type() | Callable():
                     yield part
+                case _:
+                    raise TypeError(f"{part!r} is no part of a script")
         if not any(isinstance(part, Finished) for part in parts):
             yield Finished("tool_calls" if calls else "stop")
 
