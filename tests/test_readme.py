@@ -31,9 +31,8 @@ async def fetch(name: str) -> AsyncIterator[bytes]:
 async def test_the_first_example_runs_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
     example = README.split("```python\n")[1].split("```")[0]
     model = ScriptedModel([call("download", {"name": "report.bin"}, split=5)], ["Here ", "it is."])
-    names = {name: getattr(streamkit, name) for name in streamkit.__all__}
-    given: dict[str, Any] = {"Progress": Progress, "fetch": fetch, "model": model, "AsyncIterator": AsyncIterator}
-    exec(f"from typing import Literal\n{example}", scope := {**names, **given, "__name__": __name__})
+    given: dict[str, Any] = {"Progress": Progress, "fetch": fetch, "model": model}
+    exec(example, scope := {**given, "__name__": __name__})
     await scope["main"]()
     shown = capsys.readouterr().out
     assert '{"name":"report.bin"}\rreport.bin: 4 bytes\rreport.bin: 8 bytes\rreport.bin: 12 bytesHere it is.' in shown
