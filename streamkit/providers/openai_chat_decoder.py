@@ -90,6 +90,7 @@ _STOP_REASONS: dict[str, StopReason] = {
     "pause_turn": "pause",
 }
 _WORDS_OF_FAILURE = ("error", "insufficient_system_resource")
+_REASONS_OF_CUTS = ("length", "content_filter", "refusal")
 _STRANGE_LINES = 1000  # so many are kept of a body that is no stream, to tell what it is
 
 
@@ -175,7 +176,7 @@ class OpenAIChatDecoder:
                         else _opening_piece(piece)
                     )
             if choice.finish_reason:
-                self._stop_word = choice.finish_reason
+                self._stop_word = _graver(self._stop_word, choice.finish_reason)
                 _report_usage(choice.usage, parts)
         if chunk.usage or chunk.error or not chunk.choices or chunk.x_groq is not None:
             self._read_rest_of_chunk(chunk, data, parts)
@@ -318,6 +319,15 @@ class OpenAIChatDecoder:
             return IncompleteStream("the answer ended before it gave a reason to stop")
         start = shortened("\n".join(self._strange_lines)[:80])
         return NotAStream(f"the answer is no stream of events, it begins with {start}")
+
+
+def _graver(word: str | None, later: str) -> str:
+    """Which of two reasons to stop counts: the later, unless the one before was worse. What was cut stays cut."""
+    return later if word is None or _gravity(later) >= _gravity(word) else word
+
+
+def _gravity(word: str) -> int:
+    return 2 if word in _WORDS_OF_FAILURE else int(_STOP_REASONS.get(word) in _REASONS_OF_CUTS)
 
 
 def _opening_piece(piece: _CallPiece) -> InputDelta:

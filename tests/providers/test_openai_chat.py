@@ -116,6 +116,29 @@ def test_a_reason_to_stop_that_is_a_failure_is_one() -> None:
     assert (found.turn.text, found.turn.stop_reason) == ("a", "error")
 
 
+@pytest.mark.parametrize(
+    ("words", "counts"),
+    [
+        (["stop", "tool_calls"], "tool_calls"),
+        (["tool_calls", "length"], "length"),
+        (["length", "tool_calls"], "length"),
+        (["content_filter", "a_new_one"], "content_filter"),
+        (["refusal", "max_tokens", "stop"], "max_tokens"),
+        (["length", "error", "tool_calls"], "error"),
+    ],
+)
+def test_a_good_reason_to_stop_does_not_replace_a_bad_one(words: list[str], counts: str) -> None:
+    ends = [{"choices": [{"delta": {}, "finish_reason": word}]} for word in words]
+    usage = {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}
+    found = read(called(), ends[0], called(index=1, id="b"), *ends[1:], usage)
+    assert len(found.turn.calls) == (2 if counts == "tool_calls" else 0)
+    assert found.turn.usage == Usage(1, 2)
+    if counts == "error":
+        assert str(found.error) == "the provider ended the turn with the word error"
+    else:
+        assert (found.error, found.turn.stop_word) == (None, counts)
+
+
 def test_reasoning_in_two_fields_counts_once() -> None:
     found = read(delta(reasoning="Hm", reasoning_content="Hm"), delta(reasoning_content="m"), STOP)
     assert found.events == [ReasoningDelta("Hm"), ReasoningDelta("m")]
