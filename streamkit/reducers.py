@@ -33,12 +33,16 @@ class Reducer(Generic[E_contra, S, V_co]):
     """How events become a value.
 
     start() makes the state, step(state, event) gives the next one and may change the old one in place, finish(state)
-    gives the value. What any of the three raises goes to whoever runs the reducer.
+    gives the value. What any of the three raises goes to whoever runs the reducer. DefinitionError where one is async.
     """
 
     start: Callable[[], S]
     step: Callable[[S, E_contra], S]
     finish: Callable[[S], V_co]
+
+    def __post_init__(self) -> None:
+        for function in (self.start, self.step, self.finish):
+            _refuse_async("Reducer", function)
 
 
 @overload

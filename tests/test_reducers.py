@@ -153,6 +153,17 @@ def test_coroutine_functions_are_refused_where_the_reducer_is_made() -> None:
         fold(step, 0)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_reducer_is_three_plain_functions(place: int) -> None:
+    async def later(*given: Any) -> Any: ...
+
+    functions: list[Any] = [list, max, len]
+    Reducer(*functions)
+    functions[place] = later
+    with pytest.raises(DefinitionError, match="Reducer takes a plain function"):
+        Reducer(*functions)
+
+
 async def numbers(up_to: int) -> AsyncIterator[int]:
     for number in range(up_to):
         yield number
