@@ -200,6 +200,9 @@ async def _refuse_what_is_no_stream(answer: Answer, key_hint: str) -> None:
     if not response.is_success:
         told = f"the provider answered {response.status_code} {response.reason_phrase}: {words}"
         hint = f"; {key_hint}" if key_hint and response.status_code in (401, 403) else ""
+        if response.status_code in (301, 302, 307, 308, 404, 405):
+            url = response.request.url
+            hint = f"; asked was {url.scheme}://{url.netloc.decode()}{url.path}, see base_url"
         raise ProviderError(told + hint, retry_after=retry_after(response.headers))
     if is_page:
         raise NotAStream(f"the answer is a web page: {words}")

@@ -165,8 +165,11 @@ JSON, PAGE = "application/json", "text/html; charset=utf-8"
 )
 async def test_a_status_that_says_no_says_why(status: str, kind: str, body: bytes, message: str) -> None:
     error = await failure_of(answer(body, status=status, kind=kind))
-    assert (type(error), str(error)) == (ProviderError, f"the provider answered {status}: {message}")
+    told, _, asked = str(error).partition("; asked was ")
+    assert (type(error), told) == (ProviderError, f"the provider answered {status}: {message}")
     assert error.status == int(status[:3])
+    is_elsewhere = error.status in (307, 404)
+    assert asked.endswith("/chat/completions, see base_url") if is_elsewhere else not asked
 
 
 @pytest.mark.parametrize(
