@@ -304,6 +304,8 @@ class OpenAIChatDecoder:
         if self._ended:
             return
         self._ended = True
+        if "refusal" in self._halves.waiting:  # it may be all that came, and a refusal is no answer
+            parts.append(RefusalDelta("\ufffd"))
         if self._details:
             parts.append(ReasoningOpaque({"reasoning_details": whole(_joined(self._details))}))
         word = self._stop_word

@@ -280,6 +280,11 @@ def test_a_character_of_a_refusal_that_was_cut_in_two_is_whole_again() -> None:
     assert read(delta(refusal="x\ud83d"), delta(refusal="\ude00y"), STOP).turn.refusal == "x😀y"
 
 
+def test_half_a_character_is_a_refusal_too() -> None:
+    turn = read(delta(refusal="\ud83d"), STOP).turn
+    assert (turn.refusal, turn.stop_reason) == ("\ufffd", "refusal")
+
+
 def test_an_id_that_is_a_number_is_an_id() -> None:
     call = {"index": 0, "id": 7, "function": {"name": "f", "arguments": "{}"}}
     assert read(delta(tool_calls=[call]), STOP).turn.calls[0].call_id == "7"
