@@ -9,6 +9,7 @@ and one of `max_concurrency` places. It holds nothing while it waits. Whatever g
 from __future__ import annotations
 
 import contextvars
+import copy
 import json
 import logging
 import math
@@ -34,6 +35,8 @@ from .toolkit import Toolkit, ValidCall
 from .tools import ToolContext
 
 logger = logging.getLogger("streamkit")
+
+_NEVER_CHANGES = {str, int, float, bool, type(None)}
 
 _outer_execution: ContextVar[str] = ContextVar("streamkit_execution", default="")
 
@@ -211,7 +214,7 @@ class _Execution:
             await out.send(ToolStarted(place.execution_id, call.call_id, tool.name, valid.arguments))
             began = perf_counter()
             context = ToolContext(place.execution_id, call.call_id, call.turn_id, tool.name, 1, self._context)
-            result = await run_call(valid, context, out)
+            result = await run_call(_with_own_arguments(valid), context, out)
             await self._end(place, result, out, perf_counter() - began)
         self._free += 1
         self._advance(place.lane)
@@ -223,6 +226,13 @@ class _Execution:
     def _failure(self, place: _Place, kind: FailureKind, what: str) -> Failure:
         name = place.call.name or "unnamed"
         return Failure(place.call.call_id, name, kind, f"The call of {name} {what}")
+
+
+def _with_own_arguments(valid: ValidCall) -> ValidCall:
+    """The call with arguments that the tool may change; those of the event stay what they were."""
+    if all(type(value) in _NEVER_CHANGES for value in valid.arguments.values()):
+        return valid
+    return ValidCall(valid.call, valid.tool, copy.deepcopy(valid.arguments))
 
 
 def _result(call: ToolCall, place: _Place) -> ToolResult:

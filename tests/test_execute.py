@@ -541,6 +541,18 @@ async def test_an_odd_verdict_denies_its_call_and_frees_its_lane(arguments: Any)
     assert isinstance(value, Value)
 
 
+async def test_a_tool_that_changes_its_arguments_changes_no_event() -> None:
+    @tool
+    async def empties(items: list[int]) -> int:
+        """Takes all items out."""
+        items.clear()
+        return len(items)
+
+    events, _ = await collect(execute_all(Toolkit(empties), [call(empties, {"items": [1, 2]})]))
+    (started,) = (event for event in events if isinstance(event, ToolStarted))
+    assert started.arguments == {"items": [1, 2]}
+
+
 async def test_calls_may_come_from_any_iterable() -> None:
     @tool
     async def work() -> str:
