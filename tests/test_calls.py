@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import anyio
-import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 import pytest
@@ -24,7 +23,7 @@ from streamkit.toolkit import Toolkit
 from streamkit.tools import Tool, ToolContext, current_sink
 from streamkit.turns import TextDelta
 
-from .calling import GUARD_SECONDS, call, intermediates, nothing_left, run
+from .calling import GUARD_SECONDS, call, intermediates, run
 
 # events and reducers
 
@@ -289,82 +288,6 @@ async def test_what_came_back_decides_how_a_call_runs() -> None:
 # how a call ends
 
 
-@pytest.mark.parametrize("held", ["nothing", "timeout", "task group"])
-@pytest.mark.parametrize("taken", [1, 2, 3, None])
-async def test_a_generator_is_driven_and_closed_in_one_task(held: str, taken: int | None) -> None:
-    tasks: list[Any] = []
-    block: dict[str, Any] = {
-        "nothing": contextlib.nullcontext,
-        "timeout": lambda: anyio.fail_after(GUARD_SECONDS),
-        "task group": anyio.create_task_group,
-    }
-
-    async def numbers() -> AsyncIterator[int]:
-        for number in range(4):
-            tasks.append(anyio.get_current_task().id)
-            yield number
-
-    @streaming_tool(finalize=len)
-    async def gen() -> AsyncIterator[int]:
-        """Holds something across its yields."""
-        try:
-            if held == "task group":
-                async with anyio.create_task_group() as group:
-                    group.start_soon(anyio.sleep_forever)
-                    async for number in numbers():
-                        yield number
-                    group.cancel_scope.cancel()
-            else:
-                with block[held]():
-                    async for number in numbers():
-                        yield number
-        finally:
-            tasks.append(anyio.get_current_task().id)
-
-    seen = 0
-    async with execute_all(Toolkit(gen), [call(gen)]).open() as events:
-        async for event in events:
-            seen += isinstance(event, Intermediate)
-            if seen == taken:
-                break
-    assert len(set(tasks)) == 1
-    assert len(tasks) > (taken or 4), "the generator was closed when the block was left"
-    nothing_left()
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-@pytest.mark.parametrize("way", ["to the end", "one event", "one event under wait_for"])
-async def test_native_scopes_of_asyncio_may_be_held_across_a_yield(way: str) -> None:
-    @streaming_tool(finalize=sum)
-    async def timed() -> AsyncIterator[int]:
-        """Holds a native time limit."""
-        async with asyncio.timeout(GUARD_SECONDS):
-            yield 1
-            await asyncio.sleep(0)
-            yield 2
-
-    @streaming_tool(finalize=sum)
-    async def grouped() -> AsyncIterator[int]:
-        """Holds a native task group."""
-        async with asyncio.TaskGroup() as group:
-            child = group.create_task(asyncio.sleep(0))
-            yield 1
-            await child
-            yield 2
-
-    kit = Toolkit(timed, grouped)
-    async with execute_all(kit, [call(timed), call(grouped)]).open() as events:
-        if way == "to the end":
-            assert len([event async for event in events]) == 8
-        elif way == "one event":
-            await anext(events)
-        else:
-            await asyncio.wait_for(anext(events), GUARD_SECONDS)
-    if way == "to the end":
-        assert [result.value for result in events.value if isinstance(result, Value)] == [3, 3]
-    nothing_left()
-
-
 async def test_an_observer_that_raises_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
     errors = iter([ValueError("first"), asyncio.CancelledError()])
 
@@ -383,83 +306,6 @@ async def test_an_observer_that_raises_changes_nothing(caplog: pytest.LogCapture
     assert intermediates(seen, "five") == [0, 1, 2, 3, 4]
     assert isinstance(seen[-1], Output)
     assert caplog.text.count("the function of a tap raised") == 2
-
-
-async def test_a_scope_of_the_generator_that_fires_in_our_send_is_the_generators() -> None:
-    blocked = anyio.Event()
-
-    @streaming_tool(finalize=list)
-    async def gen() -> AsyncIterator[str]:
-        """Its own time limit fires while its event waits for a slow consumer."""
-        with anyio.move_on_after(GUARD_SECONDS) as scope:
-            for number in range(10 * QUOTA_LIMIT):
-                if number == 5 * QUOTA_LIMIT:
-                    blocked.set()
-                yield str(number)
-                if blocked.is_set():
-                    scope.cancel()
-        yield "went on"
-
-    events, (result,) = await run(gen)
-    assert isinstance(result, Value)
-    assert result.value[-1] == "went on"
-    check_grammar(events)
-
-
-@pytest.mark.parametrize("tool_ends", ["never", "raises in its cleanup", "swallows one cancellation"])
-async def test_leaving_early_is_clean_whatever_the_tools_do(tool_ends: str, caplog: pytest.LogCaptureFixture) -> None:
-    cleaned: list[str] = []
-
-    def endless(name: str) -> Any:
-        async def gen() -> AsyncIterator[int]:
-            """Never ends."""
-            try:
-                while True:
-                    yield 1
-                    try:
-                        await anyio.sleep(0.001)
-                    except anyio.get_cancelled_exc_class():
-                        if tool_ends != "swallows one cancellation":
-                            raise
-            finally:
-                cleaned.append(name)
-                if tool_ends == "raises in its cleanup":
-                    raise ValueError("in cleanup")
-
-        return streaming_tool(gen, name=name, finalize=len)
-
-    one, two = endless("one"), endless("two")
-    seen = 0
-    async with execute_all(Toolkit(one, two), [call(one), call(two)]).open() as events:
-        async for event in events:
-            seen += isinstance(event, Intermediate)
-            if seen == 3:
-                break
-    assert sorted(cleaned) == ["one", "two"]
-    nothing_left()
-
-
-async def test_a_generator_finishes_its_shielded_cleanup_before_the_block_is_left() -> None:
-    log: list[str] = []
-
-    @streaming_tool(finalize=len)
-    async def gen() -> AsyncIterator[int]:
-        """Cleans up slowly."""
-        try:
-            while True:
-                yield 1
-                await anyio.lowlevel.checkpoint()
-        finally:
-            with anyio.CancelScope(shield=True):
-                await anyio.lowlevel.checkpoint()
-                log.append("closed")
-
-    async with execute_all(Toolkit(gen), [call(gen)]).open() as events:
-        async for event in events:
-            if isinstance(event, Intermediate):
-                break
-    assert log == ["closed"]
-    nothing_left()
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -554,74 +400,6 @@ async def test_a_slow_consumer_slows_the_tool_down() -> None:
     assert produced < 5000 + 3 * QUOTA_LIMIT
 
 
-# limits
-
-
-async def test_a_tool_over_its_time_is_cut_off_and_the_other_is_not() -> None:
-    log: list[str] = []
-
-    @tool(timeout_seconds=0.02)
-    async def a() -> None:
-        """Sleeps."""
-        try:
-            await anyio.sleep_forever()
-        finally:
-            log.append("a cleaned up")
-
-    @tool
-    async def b() -> str:
-        """Returns at once."""
-        return "b"
-
-    _, (slow, fast) = await run(a, b)
-    assert isinstance(slow, Failure)
-    assert (slow.kind, slow.message) == ("timeout", "a did not finish within 0.02 seconds.")
-    assert isinstance(fast, Value)
-    assert log == ["a cleaned up"]
-
-
-async def test_the_idle_limit_starts_anew_with_each_event() -> None:
-    @streaming_tool(finalize=len, idle_timeout_seconds=0.02, timeout_seconds=GUARD_SECONDS)
-    async def gen() -> AsyncIterator[int]:
-        """Falls silent."""
-        for number in range(5):
-            yield number
-        await anyio.sleep_forever()
-
-    events, (result,) = await run(gen)
-    assert intermediates(events, "gen") == [0, 1, 2, 3, 4]
-    assert isinstance(result, Failure)
-    assert (result.kind, result.message) == ("idle_timeout", "gen gave no sign of life for 0.02 seconds.")
-
-
-async def test_a_slow_consumer_does_not_count_as_time_of_the_tool() -> None:
-    @streaming_tool(finalize=len, timeout_seconds=0.2, idle_timeout_seconds=0.2)
-    async def gen() -> AsyncIterator[int]:
-        """Waits for its consumer."""
-        for number in range(3 * QUOTA_LIMIT):
-            yield number
-
-    async with execute_all(Toolkit(gen), [call(gen)]).open() as events:
-        async for event in events:
-            if isinstance(event, Intermediate) and event.data == 0:
-                await anyio.sleep(0.4)
-    (result,) = events.value
-    assert isinstance(result, Value)
-
-
-async def test_a_result_that_came_in_spite_of_the_limit_counts() -> None:
-    @tool(timeout_seconds=0.01)
-    async def commits() -> str:
-        """Must not be cut off in the middle."""
-        with anyio.CancelScope(shield=True):
-            await anyio.sleep(0.03)
-        return "committed"
-
-    _, (result,) = await run(commits)
-    assert isinstance(result, Value)
-    assert result.value == "committed"
-
-
 # what is no fault of the tool
 
 
@@ -650,21 +428,3 @@ async def test_an_error_from_downstream_ends_the_run_as_itself() -> None:
     for innocent in innocents:
         with pytest.raises(Downstream):
             await execute_all(Toolkit(innocent), [call(innocent)]).map(fail)
-
-
-async def test_closing_errors_are_logged_and_change_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    def fail(state: int, event: int) -> int:
-        raise ValueError("reducer")
-
-    @streaming_tool(reduce=Reducer(int, fail, lambda state: state))
-    async def gen() -> AsyncIterator[int]:
-        """Raises when it is closed."""
-        try:
-            yield 1
-        finally:
-            raise LookupError("in cleanup")
-
-    _, (result,) = await run(gen)
-    assert isinstance(result, Failure)
-    assert result.kind == "reducer_failed"
-    assert "closing" in caplog.text

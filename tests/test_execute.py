@@ -14,14 +14,13 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
-from streamkit.approval import Allow, Deny, Question, Undecided, Verdict
+from streamkit.approval import Allow, Deny, Question, Verdict
 from streamkit.decorators import streaming_tool, tool
 from streamkit.errors import ToolError
 from streamkit.execute import execute_all
 from streamkit.items import ToolCall
 from streamkit.testing.grammar import check_grammar
 from streamkit.tool_events import (
-    ApprovalRequested,
     Failure,
     Intermediate,
     Output,
@@ -398,65 +397,6 @@ async def test_a_call_that_cannot_run_is_answered_and_the_others_go_on(wrong: To
     check_grammar(events)
 
 
-async def deny(question: Question) -> Verdict:
-    return Deny("not on Fridays")
-
-
-async def leave_open(question: Question) -> Verdict:
-    await question.announce({"note": "please"})
-    await question.announce({"note": "again"})
-    return Undecided()
-
-
-async def edit(question: Question) -> Verdict:
-    return Allow({"p": "b"})
-
-
-async def edit_wrongly(question: Question) -> Verdict:
-    return Allow({"p": 3})
-
-
-async def break_down(question: Question) -> Verdict:
-    raise LookupError("the database of verdicts is gone")
-
-
-async def answer_nonsense(question: Question) -> Any:
-    return True
-
-
-@pytest.mark.parametrize(
-    ("authorize", "outcome"),
-    [
-        (deny, "denied: The call of read was denied: not on Fridays"),
-        (leave_open, "pending"),
-        (edit, "b"),
-        (edit_wrongly, "invalid_input: "),
-        (break_down, "denied: The call of read was denied: it could not be decided whether this call may run"),
-        (answer_nonsense, "denied: The call of read was denied: it could not be decided whether this call may run"),
-    ],
-)
-async def test_a_verdict_decides_what_becomes_of_a_call(authorize: Any, outcome: str) -> None:
-    @tool
-    async def read(p: str) -> str:
-        """Reads."""
-        return p
-
-    events, (result,) = await collect(
-        execute_all(Toolkit(read), [call(read, {"p": "a"}, call_id="c1")], authorize=authorize)
-    )
-    match result:
-        case Value():
-            assert result.text == outcome
-            started = next(event for event in events if isinstance(event, ToolStarted))
-            assert started.arguments == {"p": "b"}
-        case Failure():
-            assert f"{result.kind}: {result.message}".startswith(outcome)
-        case Pending():
-            assert outcome == "pending"
-            assert events == [ApprovalRequested(events[0].execution_id, "c1", "read", {"p": "a"}, {"note": "please"})]  # type: ignore[union-attr]
-    check_grammar(events, pending=["c1"])
-
-
 async def test_an_execution_id_is_the_turn_and_the_place() -> None:
     @tool
     async def read(context: ToolContext[None]) -> str:
@@ -522,23 +462,6 @@ async def test_a_tool_that_asks_to_be_cancelled_and_returns_takes_nobody_along()
 
     _, results = await run(asks, other)
     assert [result.text for result in results if isinstance(result, Value)] == ["done", "fine"]
-
-
-@pytest.mark.parametrize("arguments", [[1], 3])
-async def test_an_odd_verdict_denies_its_call_and_frees_its_lane(arguments: Any) -> None:
-    async def authorize(question: Question) -> Verdict:
-        return Allow(arguments) if question.call.call.place == 0 else Allow({})
-
-    @tool(serial="lane")
-    async def work() -> str:
-        """Shares a lane."""
-        return "fine"
-
-    calls = [call(work, turn_id="t", place=place) for place in (0, 1)]
-    _, (denied, value) = await collect(execute_all(Toolkit(work), calls, authorize=authorize))
-    assert isinstance(denied, Failure)
-    assert denied.kind == "denied"
-    assert isinstance(value, Value)
 
 
 async def test_a_tool_that_changes_its_arguments_changes_no_event() -> None:

@@ -1,0 +1,78 @@
+"""Time limits of a call count our waiting for the tool, and nothing else."""
+
+from collections.abc import AsyncIterator
+
+import anyio
+
+from streamkit.channel import QUOTA_LIMIT
+from streamkit.decorators import streaming_tool, tool
+from streamkit.execute import execute_all
+from streamkit.tool_events import Failure, Intermediate, Value
+from streamkit.toolkit import Toolkit
+
+from .calling import GUARD_SECONDS, call, intermediates, run
+
+
+async def test_a_tool_over_its_time_is_cut_off_and_the_other_is_not() -> None:
+    log: list[str] = []
+
+    @tool(timeout_seconds=0.02)
+    async def a() -> None:
+        """Sleeps."""
+        try:
+            await anyio.sleep_forever()
+        finally:
+            log.append("a cleaned up")
+
+    @tool
+    async def b() -> str:
+        """Returns at once."""
+        return "b"
+
+    _, (slow, fast) = await run(a, b)
+    assert isinstance(slow, Failure)
+    assert (slow.kind, slow.message) == ("timeout", "a did not finish within 0.02 seconds.")
+    assert isinstance(fast, Value)
+    assert log == ["a cleaned up"]
+
+
+async def test_the_idle_limit_starts_anew_with_each_event() -> None:
+    @streaming_tool(finalize=len, idle_timeout_seconds=0.02, timeout_seconds=GUARD_SECONDS)
+    async def gen() -> AsyncIterator[int]:
+        """Falls silent."""
+        for number in range(5):
+            yield number
+        await anyio.sleep_forever()
+
+    events, (result,) = await run(gen)
+    assert intermediates(events, "gen") == [0, 1, 2, 3, 4]
+    assert isinstance(result, Failure)
+    assert (result.kind, result.message) == ("idle_timeout", "gen gave no sign of life for 0.02 seconds.")
+
+
+async def test_a_slow_consumer_does_not_count_as_time_of_the_tool() -> None:
+    @streaming_tool(finalize=len, timeout_seconds=0.2, idle_timeout_seconds=0.2)
+    async def gen() -> AsyncIterator[int]:
+        """Waits for its consumer."""
+        for number in range(3 * QUOTA_LIMIT):
+            yield number
+
+    async with execute_all(Toolkit(gen), [call(gen)]).open() as events:
+        async for event in events:
+            if isinstance(event, Intermediate) and event.data == 0:
+                await anyio.sleep(0.4)
+    (result,) = events.value
+    assert isinstance(result, Value)
+
+
+async def test_a_result_that_came_in_spite_of_the_limit_counts() -> None:
+    @tool(timeout_seconds=0.01)
+    async def commits() -> str:
+        """Must not be cut off in the middle."""
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(0.03)
+        return "committed"
+
+    _, (result,) = await run(commits)
+    assert isinstance(result, Value)
+    assert result.value == "committed"
