@@ -9,7 +9,6 @@ import asyncio
 import gc
 import itertools
 import logging
-import random
 import selectors
 import sys
 import warnings
@@ -77,7 +76,7 @@ def in_ticks(backend: str, main: Callable[[], Awaitable[None]]) -> None:
 
     options: dict[str, Any] = {"loop_factory": TickLoop}
     if backend == "trio":
-        trio._core._run._r = random.Random(0)  # the order of what is ready
+        trio._core._run._r.seed(0)  # in which order it runs what is ready
         clock = TickClock()
         options = {"clock": clock, "instruments": [clock]}
     gc.freeze()  # or else each look for garbage goes through everything that the test runner has

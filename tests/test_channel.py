@@ -162,6 +162,28 @@ async def test_work_waits_for_a_consumer_that_does_not_pull() -> None:
         assert ahead.most == 2 * QUOTA
 
 
+async def test_branches_that_send_one_event_each_use_up_the_quota_of_their_task_and_no_more() -> None:
+    ahead = Ahead()
+    async with produce(ahead, each_by_a_branch).open():
+        await anyio.wait_all_tasks_blocked()
+        assert ahead.most == QUOTA + 1  # where nothing is left, a branch may still send one
+
+
+async def test_branches_that_send_nothing_change_no_quota_however_often_they_are_closed() -> None:
+    ahead = Ahead()
+
+    @flow
+    async def work(out: Sink[int]) -> None:
+        for _ in range(100):
+            with out.branch() as mine:
+                mine.close()
+        await out.forward(produce(ahead))
+
+    async with work().open():
+        await anyio.wait_all_tasks_blocked()
+        assert ahead.most == QUOTA
+
+
 @pytest.mark.parametrize("tasks", [2, 50])
 async def test_tasks_that_share_a_sink_are_held_back_and_all_go_on(tasks: int) -> None:
     ahead = Ahead()

@@ -445,6 +445,22 @@ async def test_a_group_of_nothing_but_cancellations_is_a_cancellation() -> None:
     assert scope.cancelled_caught
 
 
+async def test_a_group_of_cancellations_out_of_the_body_is_not_put_into_another_group() -> None:
+    left: list[BaseException] = []
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        try:
+            async with wait_for_ever().open():
+                try:
+                    await anyio.sleep_forever()
+                except anyio.get_cancelled_exc_class() as cancelled:
+                    raise BaseExceptionGroup("of a nursery", [cancelled]) from None
+        except BaseException as error:
+            left += error.exceptions if isinstance(error, BaseExceptionGroup) else [error]
+            raise
+    assert isinstance(left[0], anyio.get_cancelled_exc_class())
+
+
 # Cancelled work
 
 
