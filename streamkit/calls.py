@@ -66,8 +66,7 @@ async def run_call(call: ValidCall, context: ToolContext[Any], out: Sink[ToolEve
                 raised.__traceback__ = raised.__traceback__ and raised.__traceback__.tb_next
         finally:
             course.ended = True
-    if anyio.current_effective_deadline() != -math.inf:
-        await drop_own_cancellation()
+    await drop_own_cancellation()
     if course.downstream is not None:  # also where the tool swallowed it
         raise_as_it_is(course.downstream)
     return result
@@ -150,16 +149,15 @@ class ToolSink(Sink[Any]):
             shown = Intermediate(course.call_id, course.tool, None, event)
         else:
             shown = Intermediate(course.call_id, course.tool, event)
-        if course.limits is not None:
-            course.limits.pause()
         try:
-            await self._out.send(shown)
+            left = self._out.put(shown)
+            if left is not None:
+                await (left if course.limits is None else course.limits.rest_while(left))
         except Exception as error:
             course.downstream = error
             raise
-        finally:
-            if course.limits is not None:
-                course.limits.resume()
+        if course.limits is not None:
+            course.limits.note_event()
         if course.reducer is not None:
             try:
                 course.state = course.reducer.step(course.state, event)

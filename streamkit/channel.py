@@ -13,7 +13,7 @@ per wake-up, none per event.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Generic, NoReturn, TypeVar
 
 import anyio
@@ -125,13 +125,12 @@ def _drop(event: object) -> None:
     """What `append` is after the reader has left."""
 
 
-async def count_dropped() -> None:
-    """Called for each event that goes nowhere: a checkpoint each QUOTA of them, counted over all flows.
+def count_dropped() -> Awaitable[None] | None:
+    """Called for each event that goes nowhere: gives a checkpoint each QUOTA of them, counted over all flows.
 
     Counted per flow, a task that awaits one short flow after another would never suspend, and be deaf to cancellation.
     """
-    if not next(_dropped) % QUOTA:
-        await anyio.lowlevel.checkpoint()
+    return None if next(_dropped) % QUOTA else anyio.lowlevel.checkpoint()
 
 
 CLOSED: Channel[Any] = Channel()

@@ -64,8 +64,7 @@ class Events(Generic[E_co, R_co]):
         out: EdgeSink[Any] = EdgeSink(self._channel)
         try:
             self._value = await self._flow._run(out)
-            if anyio.current_effective_deadline() != -math.inf:
-                await drop_own_cancellation()
+            await drop_own_cancellation()
             self._outcome = "value"
         except BaseException as raised:
             failure = without_cancellations(raised)

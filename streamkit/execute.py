@@ -172,8 +172,7 @@ class _Execution:
 
         try:
             verdict = await self._authorize(Question(valid, place.execution_id, self._context, announce))
-            if anyio.current_effective_deadline() != -math.inf:
-                await drop_own_cancellation()
+            await drop_own_cancellation()
             if not isinstance(verdict, Allow | Deny | Undecided):
                 raise TypeError(f"authorize gave a {type(verdict).__name__}, not Allow, Deny or Undecided")
             if isinstance(verdict, Allow) and not isinstance(verdict.arguments, Mapping | None):

@@ -9,6 +9,7 @@ stay a group.
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 from types import TracebackType
 from typing import NoReturn
@@ -52,17 +53,17 @@ async def drop_own_cancellation() -> None:
     """On asyncio, forget a cancellation that the code of this task has asked for itself, and not heard yet.
 
     Heard at the next wait, or by the task group when the task ends, it would take tasks along that nobody cancelled.
-    Not to be called where a scope around is cancelled.
     """
     asyncio = sys.modules.get("asyncio")
-    if asyncio is None or anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
+    if asyncio is None or asyncio._get_running_loop() is None:  # also under trio, where no task can do so
         return
     task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        with contextlib.suppress(asyncio.CancelledError):
-            await anyio.lowlevel.cancel_shielded_checkpoint()
-        while task.cancelling():
-            task.uncancel()
+    if task is None or not task.cancelling() or anyio.current_effective_deadline() == -math.inf:
+        return
+    with contextlib.suppress(asyncio.CancelledError):
+        await anyio.lowlevel.cancel_shielded_checkpoint()
+    while task.cancelling():
+        task.uncancel()
 
 
 class LoneErrorGroup:

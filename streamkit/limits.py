@@ -16,18 +16,18 @@ R = TypeVar("R")
 
 
 class Limits:
-    """The time limits of one call. They count our waiting for the tool only, so they rest while an event is sent."""
+    """The time limits of one call: they count our waiting for the tool, and rest while an event waits for others."""
 
     def __init__(self, tool: Tool[..., Any]) -> None:
         self._total = tool.timeout_seconds
         self._idle = tool.idle_timeout_seconds
-        self._resting = 1  # how many sends are under way; begun before the run
+        self._resting = 1  # how many waits for others are under way; the first one is that for the run
 
     async def run(self, work: Awaitable[R]) -> R:
         """The value of the work. Raises TimedOut when it was cut off; a value that came all the same counts."""
         self._left = math.inf if self._total is None else self._total
         with anyio.CancelScope() as self._scope:
-            self.resume()
+            self._resume()
             try:
                 return await work
             except Exception as error:
@@ -36,7 +36,21 @@ class Limits:
                 raise self._timed_out() from error
         raise self._timed_out()
 
-    def resume(self) -> None:
+    async def rest_while(self, waiting: Awaitable[None]) -> None:
+        """Wait for something that is not the tool."""
+        self._pause()
+        try:
+            await waiting
+        finally:
+            self._resume()
+
+    def note_event(self) -> None:
+        """A sign of life: the idle time begins anew."""
+        if self._idle is not None and not self._resting:
+            self._pause()
+            self._resume()
+
+    def _resume(self) -> None:
         self._resting -= 1
         if self._resting:
             return
@@ -45,9 +59,9 @@ class Limits:
         self._idles_first = idle < self._left
         self._scope.deadline = self._since + min(self._left, idle)
 
-    def pause(self) -> None:
+    def _pause(self) -> None:
         self._resting += 1
-        if self._resting > 1:  # another task of the tool is sending
+        if self._resting > 1:  # another task of the tool waits for the same
             return
         self._left -= anyio.current_time() - self._since
         self._scope.deadline = math.inf

@@ -50,6 +50,13 @@ class Sink(Generic[E_contra]):
         """
         raise NotImplementedError
 
+    def put(self, event: E_contra) -> Awaitable[None] | None:
+        """`send` as far as it can be done at once; gives what is left to await, mostly None. For sinks before sinks.
+
+        A coroutine for each event and level would cost more than all the rest.
+        """
+        return self.send(event)
+
     def send_from_thread(self, event: E_contra) -> None:
         """`send` from a thread that is not the event loop's; blocks this thread until the event is taken over.
 
@@ -110,7 +117,21 @@ class Sink(Generic[E_contra]):
         raise NotImplementedError
 
 
-class EdgeSink(Sink[E_contra]):
+class _SinkAtOnce(Sink[E_contra]):
+    """A sink that says what it does in `put`."""
+
+    __slots__ = ()
+
+    async def send(self, event: E_contra) -> None:
+        left = self.put(event)
+        if left is not None:
+            await left
+
+    def put(self, event: E_contra) -> Awaitable[None] | None:
+        raise NotImplementedError
+
+
+class EdgeSink(_SinkAtOnce[E_contra]):
     """A producer of a channel: the sink of the work itself, or a branch of it.
 
     What a branch sends is charged to its parent, for a task that makes one sink after another must not escape its
@@ -136,7 +157,7 @@ class EdgeSink(Sink[E_contra]):
             self._sent = -1  # the first is charged already
             parent._sent += 1
 
-    async def send(self, event: E_contra) -> None:
+    def put(self, event: E_contra) -> Awaitable[None] | None:
         channel = self._channel
         channel.append(event)
         if channel.wake is not None:
@@ -146,7 +167,8 @@ class EdgeSink(Sink[E_contra]):
             self._begin_epoch()
         self._sent += 1
         if self._sent >= self._may_send:  # not ==: tasks that share this sink pass it before they wait
-            await channel.wait_for_epoch()
+            return channel.wait_for_epoch()
+        return None
 
     def _begin_epoch(self) -> None:
         self._epoch = self._channel.epoch
@@ -170,7 +192,7 @@ class EdgeSink(Sink[E_contra]):
         return self._token_at_start if self._parent is None else self._parent._token
 
 
-class DroppingSink(Sink[E_contra]):
+class DroppingSink(_SinkAtOnce[E_contra]):
     """The sink under `await flow`, or a branch of it: events go nowhere, but they count."""
 
     __slots__ = ("_closed", "_root", "_token_at_start")
@@ -181,10 +203,10 @@ class DroppingSink(Sink[E_contra]):
         if root is None:
             self._token_at_start = anyio.lowlevel.current_token()
 
-    async def send(self, event: E_contra) -> None:
+    def put(self, event: E_contra) -> Awaitable[None] | None:
         if self._closed or (self._root is not None and self._root._closed):
             refuse(event)
-        await count_dropped()
+        return count_dropped()
 
     def branch(self) -> DroppingSink[E_contra]:
         return DroppingSink(self._root or self, self._closed)
@@ -197,7 +219,7 @@ class DroppingSink(Sink[E_contra]):
         return self._token_at_start if self._root is None else self._root._token_at_start
 
 
-class _SinkBefore(Sink[E_contra], Generic[E_contra, F]):
+class _SinkBefore(_SinkAtOnce[E_contra], Generic[E_contra, F]):
     """A sink that does something with each event before another one gets it."""
 
     __slots__ = ("_f", "_to")
@@ -220,30 +242,25 @@ class _SinkBefore(Sink[E_contra], Generic[E_contra, F]):
 class MappedSink(_SinkBefore[E_contra, F]):
     __slots__ = ()
 
-    async def send(self, event: E_contra) -> None:
-        await self._to.send(self._f(event))
+    def put(self, event: E_contra) -> Awaitable[None] | None:
+        return self._to.put(self._f(event))
 
 
 class FilteredSink(_SinkBefore[E_contra, F]):
     __slots__ = ()
 
-    async def send(self, event: E_contra) -> None:
-        if self._f(event):
-            await self._to.send(event)
-        else:
-            await count_dropped()
+    def put(self, event: E_contra) -> Awaitable[None] | None:
+        return self._to.put(event) if self._f(event) else count_dropped()
 
 
 class TappedSink(_SinkBefore[E_contra, F]):
     __slots__ = ()
 
-    async def send(self, event: E_contra) -> None:
+    def put(self, event: E_contra) -> Awaitable[None] | None:
         try:
             self._f(event)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except (
-            BaseException
-        ):  # a plain function cannot be cancelled: a CancelledError out of it is an error like others
+        except BaseException:  # CancelledError, too: nobody can have cancelled a plain function
             logger.exception("the function of a tap raised")
-        await self._to.send(event)
+        return self._to.put(event)
