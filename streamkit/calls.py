@@ -10,7 +10,7 @@ import logging
 import math
 from collections.abc import AsyncIterable, Awaitable, Iterator
 from functools import partial
-from typing import Any, NoReturn, TypeVar, get_args
+from typing import Any, NoReturn, get_args
 
 import anyio
 import anyio.lowlevel
@@ -29,12 +29,9 @@ from .tool_events import Failure, FailureKind, Intermediate, RunEvent, ToolEvent
 from .toolkit import ValidCall
 from .tools import StreamingTool, Tool, ToolContext, use_sink
 
-R = TypeVar("R")
-
 logger = logging.getLogger("streamkit")
 
 _RUN_EVENTS = frozenset(get_args(RunEvent))
-_BUGS = {"failed", "reducer_failed", "not_serialisable"}
 
 
 async def run_call(call: ValidCall, context: ToolContext[Any], out: Sink[ToolEvent]) -> Value | Failure:
@@ -57,10 +54,7 @@ async def run_call(call: ValidCall, context: ToolContext[Any], out: Sink[ToolEve
         except BaseException as raised:
             if course.downstream is None:
                 kind, message = _explain(course.reducer_failed or raised, tool)
-                if kind in _BUGS and not isinstance(raised, ToolError):
-                    # The message of the error may hold what arguments held: it belongs to DEBUG.
-                    details = raised if logger.isEnabledFor(logging.DEBUG) else None
-                    logger.warning("a call of %s %s: %s", tool.name, kind, type(raised).__name__, exc_info=details)
+                _log(tool, kind, raised)
                 result = Failure(call_id, tool.name, kind, message, usage=meter.total).caused_by(raised)
                 # Else the error holds this frame, the frame the failure, and the failure the error.
                 raised.__traceback__ = raised.__traceback__ and raised.__traceback__.tb_next
@@ -224,3 +218,10 @@ def _explain(raised: BaseException, tool: Tool[..., Any]) -> tuple[FailureKind, 
         case _:
             message = f"{tool.name} failed with an internal error."
     return kind, message
+
+
+def _log(tool: Tool[..., Any], kind: FailureKind, raised: BaseException) -> None:
+    """Tell the author of a bug. The message of an error may hold what the arguments held, so that belongs to DEBUG."""
+    if kind in ("failed", "reducer_failed", "not_serialisable") and not isinstance(raised, ToolError):
+        details = raised if logger.isEnabledFor(logging.DEBUG) else None
+        logger.warning("a call of %s %s: %s", tool.name, kind, type(raised).__name__, exc_info=details)
