@@ -192,6 +192,20 @@ async def fail_after_events(out: Sink[int], count: int, error: BaseException) ->
     raise error
 
 
+@flow
+async def wait_for_ever(out: Sink[int]) -> None:
+    await out.send(0)
+    await anyio.sleep_forever()
+
+
+@flow
+async def fail_in_cleanup(out: Sink[int], error: BaseException) -> None:
+    try:
+        await out.forward(wait_for_ever())
+    finally:
+        raise error
+
+
 def busy_works(own: Own) -> dict[str, Flow[int, str]]:
     """Each does something else while it may be cut off; all send numbers from 0 upwards and return "done"."""
 

@@ -212,7 +212,7 @@ def test_a_deadline_strikes_at_any_tick(anyio_backend: str, name: str) -> None:
 
 
 @on_asyncio
-@pytest.mark.parametrize("again_after", [None, 0, 1, 2, 4])
+@pytest.mark.parametrize("again_after", [None, 0, 2])
 @all_works
 @all_consumers
 def test_a_task_is_cancelled_at_any_tick_once_or_twice(
