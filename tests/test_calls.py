@@ -310,7 +310,7 @@ async def test_an_observer_that_raises_changes_nothing(caplog: pytest.LogCapture
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_native_cancellation_twice_ends_as_cancelled() -> None:
-    entered = asyncio.Event()
+    begun, entered = asyncio.Event(), asyncio.Event()
 
     @streaming_tool(finalize=len)
     async def gen() -> AsyncIterator[int]:
@@ -326,11 +326,12 @@ async def test_native_cancellation_twice_ends_as_cancelled() -> None:
 
     async def consume() -> None:
         async with execute_all(Toolkit(gen), [call(gen)]).open() as events:
-            async for _ in events:
-                pass
+            async for event in events:
+                if isinstance(event, Intermediate):
+                    begun.set()
 
     task = asyncio.create_task(consume())
-    await asyncio.sleep(0.01)
+    await begun.wait()
     task.cancel()
     await entered.wait()
     task.cancel()

@@ -51,7 +51,7 @@ async def test_the_idle_limit_starts_anew_with_each_event() -> None:
 
 
 async def test_a_slow_consumer_does_not_count_as_time_of_the_tool() -> None:
-    @streaming_tool(finalize=len, timeout_seconds=0.2, idle_timeout_seconds=0.2)
+    @streaming_tool(finalize=len, timeout_seconds=1, idle_timeout_seconds=1)
     async def gen() -> AsyncIterator[int]:
         """Waits for its consumer."""
         for number in range(3 * QUOTA_LIMIT):
@@ -60,7 +60,7 @@ async def test_a_slow_consumer_does_not_count_as_time_of_the_tool() -> None:
     async with execute_all(Toolkit(gen), [call(gen)]).open() as events:
         async for event in events:
             if isinstance(event, Intermediate) and event.data == 0:
-                await anyio.sleep(0.4)
+                await anyio.sleep(1.2)
     (result,) = events.value
     assert isinstance(result, Value)
 

@@ -151,16 +151,21 @@ async def test_what_a_hook_raises_is_logged(error: BaseException, caplog: pytest
 @pytest.mark.parametrize("ends", ["raises", "left", "cancelled"])
 async def test_a_hook_hears_of_a_call_that_a_cut_turn_left_open(ends: str) -> None:
     heard: list[ToolInputEvent] = []
+    begun = anyio.Event()
 
     async def hook(event: ToolInputEvent) -> None:
         await anyio.lowlevel.checkpoint()
         heard.append(event)
+        begun.set()
 
     @flow
     async def hangs(out: Sink[TurnEvent]) -> str:
         await out.send(ToolInputStart("c1", "read"))
         await anyio.sleep_forever()
         return "never"
+
+    async def listen_to_one_that_hangs() -> None:
+        await kit.listen(hangs())
 
     kit = Toolkit(tool(read.function, on_input=hook))
     if ends == "raises":
@@ -171,6 +176,8 @@ async def test_a_hook_hears_of_a_call_that_a_cut_turn_left_open(ends: str) -> No
             async for _ in events:
                 break
     else:
-        with anyio.move_on_after(0.01):
-            await kit.listen(hangs())
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(listen_to_one_that_hangs)
+            await begun.wait()
+            tasks.cancel_scope.cancel()
     assert heard == [ToolInputStart("c1", "read"), ToolInputAbandoned("c1", "incomplete")]
