@@ -7,7 +7,6 @@ outside, and an error from downstream, out of the place where an event was sent 
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import AsyncIterable, Awaitable, Iterator
 from functools import partial
 from typing import Any, NoReturn, get_args
@@ -20,7 +19,7 @@ from .channel import refuse
 from .errors import ReducerError, StreamkitError, ToolError
 from .flows import Flow, Sink
 from .generators import drive
-from .groups import drop_own_cancellation, is_interrupt, raise_as_it_is, without_cancellations
+from .groups import drop_own_cancellation, must_leave, raise_as_it_is, without_cancellations
 from .limits import Limits, TimedOut
 from .metering import Meter
 from .reducers import Reducer
@@ -196,10 +195,9 @@ def model_text(value: Any) -> str:
 
 def _explain(raised: BaseException, tool: Tool[..., Any]) -> tuple[FailureKind, str]:
     """The kind of the failure and a safe sentence for the model; raises what must not become a result."""
-    error = without_cancellations(raised)
-    from_outside = error is None and anyio.current_effective_deadline() == -math.inf
-    if from_outside or is_interrupt(error):
+    if must_leave(raised):
         raise raised
+    error = without_cancellations(raised)
     kind: FailureKind = "failed"
     match error:
         case None:

@@ -12,7 +12,6 @@ import contextvars
 import copy
 import json
 import logging
-import math
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import ContextVar
@@ -27,7 +26,7 @@ from .approval import Allow, Authorize, Deny, Question, Undecided, Verdict, allo
 from .calls import run_call
 from .errors import InvalidCall
 from .flows import Sink, flow
-from .groups import LoneErrorGroup, drop_own_cancellation, is_interrupt, raise_as_it_is, without_cancellations
+from .groups import LoneErrorGroup, drop_own_cancellation, must_leave, raise_as_it_is
 from .items import ToolCall
 from .ledger import hide_ledger, strike_out
 from .tool_events import ApprovalRequested, Failure, FailureKind, Output, Pending, ToolEvent, ToolResult, ToolStarted
@@ -179,9 +178,7 @@ class _Execution:
                 raise TypeError(f"authorize allowed a {type(verdict.arguments).__name__} as arguments, not a mapping")
             return verdict
         except BaseException as raised:
-            error = without_cancellations(raised)
-            from_outside = error is None and anyio.current_effective_deadline() == -math.inf
-            if downstream is not None or from_outside or is_interrupt(error):
+            if downstream is not None or must_leave(raised):
                 raise_as_it_is(downstream or raised)
             logger.warning("authorize raised for a call of %s", valid.tool.name, exc_info=raised)
             return Deny("it could not be decided whether this call may run")

@@ -32,8 +32,15 @@ def without_cancellations(raised: BaseException) -> BaseException | None:
     return rest
 
 
-def is_interrupt(error: BaseException | None) -> bool:
-    """Whether it must end the run, and become no result: Ctrl-C, also in a group; a coroutine that is thrown away."""
+def must_leave(raised: BaseException) -> bool:
+    """Whether what a user's code raised is to leave as itself, and become no result and no line of a log.
+
+    That is a cancellation from outside (one that the code asked for itself is an error like others), Ctrl-C, also in a
+    group, and the end of a coroutine that is thrown away.
+    """
+    error = without_cancellations(raised)
+    if error is None:
+        return anyio.current_effective_deadline() == -math.inf
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(KeyboardInterrupt) is not None
     return isinstance(error, KeyboardInterrupt | GeneratorExit)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import math
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -12,7 +11,7 @@ import anyio
 import anyio.lowlevel
 
 from .flows import Flow, Sink, flow
-from .groups import is_interrupt, without_cancellations
+from .groups import must_leave
 from .ledger import listen_for
 from .turns import (
     ToolInputAbandoned,
@@ -78,8 +77,7 @@ class _ListeningSink(Sink[TurnEvent]):
             if inspect.isawaitable(heard):
                 await heard
         except BaseException as raised:
-            error = without_cancellations(raised)
-            if is_interrupt(error) or (error is None and anyio.current_effective_deadline() == -math.inf):
+            if must_leave(raised):
                 raise
             logger.exception("on_input raised for a %s", type(event).__name__)
 
