@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 import anyio
@@ -23,7 +24,7 @@ async def main(model: str, question: str) -> None:
             await show_answer(local, question)
     elif model == "scripted":
         script = [call("count_letter", {"word": "strawberry", "letter": "r"}, split=4)], ["There are three."]
-        await show_answer(ScriptedModel(*script), QUESTION)
+        await show_answer(ScriptedModel(*script), question)
     else:
         await show_answer(openai_chat(model.removeprefix("openai:")), question)
 
@@ -33,12 +34,17 @@ def run() -> int:
         prog="python -m recipes.basic_usage", description="Ask a model that has two tools."
     )
     parser.add_argument("--model", default="local", help="local (the default), scripted, or openai:NAME")
-    parser.add_argument("question", nargs="?", default=QUESTION)
+    parser.add_argument("question", nargs="?", help="another question than the one about a strawberry")
     options = parser.parse_args()
-    if options.model not in ("local", "scripted") and not options.model.startswith("openai:"):
-        parser.error(f"there is no model {options.model!r}: say local, scripted or openai:NAME")
+    if options.model not in ("local", "scripted"):
+        if options.model.removeprefix("openai:") in ("", options.model):
+            parser.error(f"there is no model {options.model!r}: say local, scripted or openai:NAME")
+        if not os.environ.get("OPENAI_API_KEY"):
+            parser.error("OPENAI_API_KEY is not in the environment")
+    if options.model == "scripted" and options.question is not None:
+        parser.error("the script answers its own question only")
     try:
-        anyio.run(main, options.model, options.question)
+        anyio.run(main, options.model, options.question or QUESTION)
     except StreamkitError as error:
         print(f"streamkit: {error}", file=sys.stderr)
         return 1

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from streamkit import Message, ToolOutput
@@ -57,3 +61,20 @@ async def test_what_happens_is_printed(capsys: pytest.CaptureFixture[str]) -> No
         "There are three.",
         "(answer after 2 turns)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--model", "nope"], "there is no model 'nope'"),
+        (["--model", "openai:"], "there is no model 'openai:'"),
+        (["--model", "openai:x"], "OPENAI_API_KEY is not in the environment"),
+        (["--model", "scripted", "Why?"], "the script answers its own question only"),
+    ],
+)
+def test_a_wrong_word_on_the_command_line_is_told_at_once(arguments: list[str], says: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "OPENAI_API_KEY"}
+    command = [sys.executable, "-m", "recipes.basic_usage", *arguments]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert says in ended.stderr
