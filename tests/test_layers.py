@@ -49,6 +49,7 @@ ROWS = (
         "providers.model",
         "providers.http",
         "providers.failures",
+        "providers.dialect",
         "providers.openai_chat_decoder",
         "providers.openai_chat",
         "providers.openai_responses",

@@ -9,20 +9,17 @@ Source: the API reference of OpenAI, "Chat Completions, streaming events"; strea
 from __future__ import annotations
 
 import itertools
-import json
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 
-from ..codec.sse import Sse, SseDecoder
-from ..codec.surrogates import Halves, whole
-from ..errors import BadPayload, DecodeError, IncompleteStream, ModelError, NotAStream
+from ..codec.surrogates import whole
 from ..items import StopReason, UnknownItem, Usage
 from ..tool_input import InputDelta, as_text
-from ..turn_builder import Failed, Finished, Part, ReasoningOpaque, UsageReported
+from ..turn_builder import Part, ReasoningOpaque, UsageReported
 from ..turns import ReasoningDelta, RefusalDelta, TextDelta
-from .failures import parsed, provider_error, shortened, tells_an_error
+from .dialect import DialectDecoder
+from .failures import parsed, provider_error
 
 # What is read of the wire: the fields that are needed, the rest is skipped in C. Fields that servers fill in different
 # ways are Any, so that an odd one does not cost the whole chunk. gc=False: they live for a moment, and hold no cycles.
@@ -71,7 +68,6 @@ class _Chunk(msgspec.Struct, gc=False):
 
 
 _NO_DELTA = _Delta()
-_DECODE_CHUNK = msgspec.json.Decoder(_Chunk).decode
 _STREAMED = ("content", "reasoning_content", "reasoning", "refusal")
 _KEPT_UNREAD = ("annotations", "audio", "images", "executed_tools")
 _STOP_REASONS: dict[str, StopReason] = {
@@ -91,68 +87,18 @@ _STOP_REASONS: dict[str, StopReason] = {
 }
 _WORDS_OF_FAILURE = ("error", "insufficient_system_resource")
 _REASONS_OF_CUTS = ("length", "content_filter", "refusal")
-_STRANGE_LINES = 1000  # so many are kept of a body that is no stream, to tell what it is
 
 
-class OpenAIChatDecoder:
+class OpenAIChatDecoder(DialectDecoder[_Chunk]):
     """The bytes of a streamed chat completion to parts. Of several choices only the first is read."""
 
     def __init__(self) -> None:
-        self._sse = SseDecoder()
-        self._ended = False
-        self._understood = False  # anything
-        self._strange_lines: list[str] = []
+        super().__init__(_Chunk)
         self._stop_word: str | None = None
         self._reasoning_field: str | None = None  # where reasoning came from, once that is noted
         self._details: list[dict[str, Any]] = []
-        self._halves = Halves()
 
-    def feed(self, data: bytes) -> Sequence[Part]:
-        parts: list[Part] = []
-        try:
-            for event in () if self._ended else self._sse.feed_bare(data):
-                self._read_event(event, parts)
-        except DecodeError as error:
-            self._fail(BadPayload(str(error)), parts)
-        self._understood = self._understood or bool(parts)
-        return parts
-
-    def end(self) -> Sequence[Part]:
-        parts: list[Part] = []
-        if self._ended:
-            return parts
-        try:
-            self._sse.end()
-        except DecodeError as error:
-            self._fail(BadPayload(str(error)), parts)
-        last = self._sse.unfinished
-        if last is not None and (last.others or _is_whole(last.data)):  # some leave out the last blank line
-            self._read_event(last, parts)
-        self._read_bare_body(self._strange_lines, parts)
-        if self._stop_word is not None:
-            self._finish(parts)
-        self._fail(self._why_incomplete(), parts)
-        return parts
-
-    # From an event to parts: first what nearly all events are, then the rest
-
-    def _read_event(self, event: str | Sse, parts: list[Part]) -> None:
-        data = event if isinstance(event, str) else self._read_signs_of_failure(event, parts)
-        if self._ended:  # by now, or by an event before
-            return
-        try:
-            try:
-                chunk = _DECODE_CHUNK(data)
-            except msgspec.DecodeError:
-                self._read_odd_data(data, parts)
-            else:
-                if self._halves.waiting:
-                    self._mend(chunk)
-                self._read_chunk(chunk, data, parts)
-        except RecursionError:
-            self._fail(BadPayload("an event of the stream is nested too deeply"), parts)
-
-    def _read_chunk(self, chunk: _Chunk, data: str, parts: list[Part]) -> None:
+    def read(self, chunk: _Chunk, data: str, parts: list[Part]) -> None:
         for choice in chunk.choices or ():
             if choice.index:
                 continue
@@ -186,9 +132,9 @@ class OpenAIChatDecoder:
         if chunk.x_groq is not None:
             _report_usage(chunk.x_groq.usage, parts)
         if chunk.error:
-            self._fail(provider_error(chunk.error), parts)
+            self.fail(provider_error(chunk.error), parts)
         elif chunk.choices is None and not chunk.usage and chunk.x_groq is None:
-            self._read_unknown(parsed(data), parts)
+            self.read_unknown(parsed(data), parts)
 
     def _read_reasoning(self, delta: _Delta, parts: list[Part]) -> None:
         """The same text in two fields counts once."""
@@ -205,7 +151,7 @@ class OpenAIChatDecoder:
     def _show_detail(self, detail: dict[str, Any], parts: list[Part]) -> None:
         kind: Literal["trace", "summary"] = "trace" if isinstance(detail.get("text"), str) else "summary"
         text = detail.get("text" if kind == "trace" else "summary")
-        if isinstance(text, str) and (text := self._halves.mend(kind, text)):
+        if isinstance(text, str) and (text := self.halves.mend(kind, text)):
             parts.append(ReasoningDelta(text, kind))
 
     def _note_field(self, field: str, parts: list[Part]) -> None:
@@ -235,92 +181,43 @@ class OpenAIChatDecoder:
                 case _:
                     parts.append(UnknownItem(part))
 
-    # What is odd
-
-    def _read_odd_data(self, data: str, parts: list[Part]) -> None:
-        """What msgspec refused: the end mark, an empty event, lone surrogates, fields of another shape; or no JSON."""
-        if data.strip() == "[DONE]":
-            self._finish(parts)
-        elif data.strip():
-            try:
-                told = json.loads(data)
-            except ValueError as error:
-                self._fail(BadPayload(f"an event of the stream is not JSON: {error}"), parts)
-                return
-            try:
-                chunk = msgspec.convert(told, _Chunk, strict=False)
-            except (msgspec.ValidationError, UnicodeEncodeError):
-                self._read_unknown(told, parts)
-            else:
-                self._mend(chunk)
-                self._read_chunk(chunk, data, parts)
-
-    def _read_unknown(self, told: object, parts: list[Part]) -> None:
-        if tells_an_error(told):
-            self._fail(provider_error(told), parts)
-        else:
-            parts.append(UnknownItem(whole(told)))
-
-    def _read_signs_of_failure(self, event: Sse, parts: list[Part]) -> str:
-        """An error as an event or a field of its own; a body that is no stream at all. Gives the data of the event."""
-        told = [line.removeprefix("error:") for line in event.others if line.startswith("error:")]
-        if told or event.event == "error":
-            self._fail(provider_error(parsed("\n".join(told) or event.data)), parts)
-        elif event.others:
-            self._read_bare_body(event.others, parts)
-            self._strange_lines += event.others[: _STRANGE_LINES - len(self._strange_lines)]
-        return event.data
-
-    def _read_bare_body(self, lines: Sequence[str], parts: list[Part]) -> None:
-        body = parsed("\n".join(lines))
-        if tells_an_error(body):
-            self._fail(provider_error(body), parts)
-
-    def _mend(self, chunk: _Chunk) -> None:
-        """Put characters together that the server cut in two. Where a text does not go on, half a one is U+FFFD."""
+    def mend(self, chunk: _Chunk) -> None:
         for choice in chunk.choices or ():
             delta = choice.delta
             choice.finish_reason = whole(choice.finish_reason)
             if choice.index or delta is None:
                 continue
             for field in _STREAMED:
-                setattr(delta, field, self._mended(field, getattr(delta, field)))
+                setattr(delta, field, self.mended(field, getattr(delta, field)))
             for field in _KEPT_UNREAD:
                 setattr(delta, field, whole(getattr(delta, field)))
             for piece in delta.tool_calls or ():
                 piece.id = whole(piece.id)
                 if piece.function is not None:
                     piece.function.name = whole(piece.function.name)
-                    piece.function.arguments = self._mended(piece.index, piece.function.arguments)
-
-    def _mended(self, where: object, text: Any) -> Any:
-        return self._halves.mend(where, text) if type(text) is str else whole(text)
+                    piece.function.arguments = self.mended(piece.index, piece.function.arguments)
 
     # Ends
 
+    def read_end_mark(self, data: str, parts: list[Part]) -> bool:
+        if data == "[DONE]":
+            self._finish(parts)
+        return self.ended
+
+    def close(self, parts: list[Part]) -> None:
+        if self._stop_word is not None:
+            self._finish(parts)
+
     def _finish(self, parts: list[Part]) -> None:
-        if self._stop_word in _WORDS_OF_FAILURE:
-            self._fail(provider_error(f"the provider ended the turn with the word {self._stop_word}"), parts)
-        if self._ended:
+        word = self._stop_word
+        if word in _WORDS_OF_FAILURE:
+            self.fail(provider_error(f"the provider ended the turn with the word {word}"), parts)
             return
-        self._ended = True
-        if "refusal" in self._halves.waiting:  # it may be all that came, and a refusal is no answer
+        if "refusal" in self.halves.waiting:  # it may be all that came, and a refusal is no answer
             parts.append(RefusalDelta("\ufffd"))
         if self._details:
             parts.append(ReasoningOpaque({"reasoning_details": whole(_joined(self._details))}))
-        word = self._stop_word
-        parts.append(Finished(_STOP_REASONS.get(word or "", "unknown"), word))
-
-    def _fail(self, error: ModelError, parts: list[Part]) -> None:
-        if not self._ended:
-            self._ended = True
-            parts.append(Failed(error))
-
-    def _why_incomplete(self) -> ModelError:
-        if self._understood or not self._strange_lines:
-            return IncompleteStream("the answer ended before it gave a reason to stop")
-        start = shortened("\n".join(self._strange_lines)[:80])
-        return NotAStream(f"the answer is no stream of events, it begins with {start}")
+        self.finish(_STOP_REASONS.get(word or "", "unknown"), word, parts)
 
 
 def _graver(word: str | None, later: str) -> str:
@@ -340,11 +237,6 @@ def _opening_piece(piece: _CallPiece) -> InputDelta:
 def _text(value: Any) -> str | None:
     """An id or a name; servers repeat it as an empty text, and some ids are numbers."""
     return None if value is None or value == "" else str(value)
-
-
-def _is_whole(data: str) -> bool:
-    """Whether the data of an event that was not ended is all of it."""
-    return data.strip() == "[DONE]" or not isinstance(parsed(data), str)
 
 
 def _joined(pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:

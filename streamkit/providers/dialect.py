@@ -1,0 +1,194 @@
+"""What the decoders of all dialects share: framing, odd events, errors in any shape, and how a turn ends, once.
+
+A dialect says what its events hold (a msgspec Struct with only the fields that are read), what each of them means
+(`read`), and what the end of the body means (`close`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from ..codec.sse import Sse, SseDecoder
+from ..codec.surrogates import Halves, whole
+from ..errors import BadPayload, DecodeError, IncompleteStream, ModelError, NotAStream
+from ..items import StopReason, UnknownItem
+from ..turn_builder import Failed, Finished, Part
+from .failures import parsed, provider_error, shortened, tells_an_error
+
+W = TypeVar("W")
+
+STRANGE_LINES = 1000
+"""So many lines are kept of a body that is no stream, to tell what it is."""
+
+
+class Framing(Protocol):
+    """Bytes to the texts of events, however the bytes were cut. unfinished: what the end of the body cut off."""
+
+    unfinished: Sse | None
+
+    def feed_bare(self, data: bytes, /) -> Sequence[str | Sse]: ...
+
+    def end(self) -> object: ...
+
+
+class DialectDecoder(Generic[W]):
+    """A `Decoder`. A dialect derives from it, and gives read(), close() and mend().
+
+    wire: the type of an event. Its fields are those that are read; one that servers fill in different ways is Any, so
+    that an odd one does not cost the whole event. framing: None is server-sent events.
+    """
+
+    def __init__(self, wire: type[W], framing: Framing | None = None) -> None:
+        self.ended = False
+        self.halves = Halves()
+        self._wire = wire
+        self._decode = _decoder_of(wire)
+        self._framing: Framing = SseDecoder() if framing is None else framing
+        self._understood = False  # anything
+        self._strange_lines: list[str] = []
+
+    def feed(self, data: bytes) -> Sequence[Part]:
+        parts: list[Part] = []
+        try:
+            for event in () if self.ended else self._framing.feed_bare(data):
+                self._read_event(event, parts)
+        except DecodeError as error:
+            self.fail(BadPayload(str(error)), parts)
+        self._understood = self._understood or bool(parts)
+        return parts
+
+    def end(self) -> Sequence[Part]:
+        parts: list[Part] = []
+        if self.ended:
+            return parts
+        try:
+            self._framing.end()
+        except DecodeError as error:
+            self.fail(BadPayload(str(error)), parts)
+        last = self._framing.unfinished
+        if last is not None and (last.others or _is_whole(last.data)):  # some leave out the last blank line
+            self._read_event(last, parts)
+        self._read_bare_body(self._strange_lines, parts)
+        if not self.ended:
+            self.close(parts)
+        self.fail(self._why_incomplete(), parts)
+        return parts
+
+    # What a dialect says
+
+    def read(self, event: W, data: str, parts: list[Part]) -> None:
+        """Add the parts of one event. data: its text."""
+        raise NotImplementedError
+
+    def close(self, parts: list[Part]) -> None:
+        """The body has ended: finish the turn, if its end was declared in any way."""
+
+    def mend(self, event: W) -> None:
+        """Put characters together that the server cut in two (`mended`), and make the other texts whole (`whole`).
+
+        Called for an event that msgspec refused, and for every event while half a character waits.
+        """
+
+    def read_end_mark(self, data: str, parts: list[Part]) -> bool:
+        """Whether data that is no JSON ends the stream; then its parts are added."""
+        return False
+
+    # What it says it with
+
+    def finish(self, reason: StopReason, word: str | None, parts: list[Part]) -> None:
+        """The end of the turn is declared. Only the first end counts."""
+        if not self.ended:
+            self.ended = True
+            parts.append(Finished(reason, word))
+
+    def fail(self, error: ModelError, parts: list[Part]) -> None:
+        """The turn has failed, unless it has ended."""
+        if not self.ended:
+            self.ended = True
+            parts.append(Failed(error))
+
+    def read_unknown(self, told: object, parts: list[Part]) -> None:
+        """What the dialect does not know: an error, or something to keep."""
+        if tells_an_error(told):
+            self.fail(provider_error(told), parts)
+        else:
+            parts.append(UnknownItem(whole(told)))
+
+    def mended(self, where: object, text: Any) -> Any:
+        """The next piece of a text that goes on at this place."""
+        return self.halves.mend(where, text) if type(text) is str else whole(text)
+
+    # From the text of an event to its record
+
+    def _read_event(self, event: str | Sse, parts: list[Part]) -> None:
+        data = event if isinstance(event, str) else self._read_signs_of_failure(event, parts)
+        if self.ended:  # by now, or by an event before
+            return
+        try:
+            try:
+                record = self._decode(data)
+            except msgspec.DecodeError:
+                self._read_odd_data(data, parts)
+            else:
+                if self.halves.waiting:
+                    self.mend(record)
+                self.read(record, data, parts)
+        except RecursionError:
+            self.fail(BadPayload("an event of the stream is nested too deeply"), parts)
+
+    def _read_odd_data(self, data: str, parts: list[Part]) -> None:
+        """What msgspec refused: an end mark, an empty event, lone surrogates, fields of another shape; or no JSON."""
+        if not data.strip() or self.read_end_mark(data.strip(), parts):
+            return
+        try:
+            told = json.loads(data)
+        except ValueError as error:
+            self.fail(BadPayload(f"an event of the stream is not JSON: {error}"), parts)
+            return
+        try:
+            record = msgspec.convert(told, self._wire, strict=False)
+        except (msgspec.ValidationError, UnicodeEncodeError):
+            self.read_unknown(told, parts)
+        else:
+            self.mend(record)
+            self.read(record, data, parts)
+
+    def _read_signs_of_failure(self, event: Sse, parts: list[Part]) -> str:
+        """An error as an event or a field of its own; a body that is no stream at all. Gives the data of the event."""
+        told = [line.removeprefix("error:") for line in event.others if line.startswith("error:")]
+        if told or event.event == "error":
+            self.fail(provider_error(parsed("\n".join(told) or event.data)), parts)
+        elif event.others:
+            self._read_bare_body(event.others, parts)
+            self._strange_lines += event.others[: STRANGE_LINES - len(self._strange_lines)]
+        return event.data
+
+    def _read_bare_body(self, lines: Sequence[str], parts: list[Part]) -> None:
+        body = parsed("\n".join(lines))
+        if tells_an_error(body):
+            self.fail(provider_error(body), parts)
+
+    def _why_incomplete(self) -> ModelError:
+        if self._understood or not self._strange_lines:
+            return IncompleteStream("the answer ended before it gave a reason to stop")
+        start = shortened("\n".join(self._strange_lines)[:80])
+        return NotAStream(f"the answer is no stream of events, it begins with {start}")
+
+
+_DECODERS: dict[type, Any] = {}
+
+
+def _decoder_of(wire: type[W]) -> Any:
+    """Made once for each type: that costs more than a short answer."""
+    if wire not in _DECODERS:
+        _DECODERS[wire] = msgspec.json.Decoder(wire).decode
+    return _DECODERS[wire]
+
+
+def _is_whole(data: str) -> bool:
+    """Whether the data of an event that was not ended is all of it."""
+    return data.strip() == "[DONE]" or not isinstance(parsed(data), str)
