@@ -22,6 +22,7 @@ from .flows import Events, Flow, Sink, flow
 from .history import Conversation, Transcript, append_turn, cancel_pending, recent, unanswered
 from .items import (
     History,
+    Image,
     Message,
     ProviderTool,
     Reasoning,
@@ -31,6 +32,7 @@ from .items import (
     UnknownItem,
     Usage,
     assistant,
+    image,
     user,
 )
 from .loops import Next, Stop, converse, loop, next_state_from, stream_until_complete
@@ -81,6 +83,7 @@ __all__ = [
     "Flow",
     "History",
     "HistoryError",
+    "Image",
     "Intermediate",
     "InvalidCall",
     "Message",
@@ -145,6 +148,7 @@ __all__ = [
     "first",
     "flow",
     "fold",
+    "image",
     "join_text",
     "last",
     "loop",

@@ -14,10 +14,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any, Literal
+from typing import Literal
 
 from .codec.json_object import WholeObjectScan, object_text, same_object
-from .items import ToolCall
+from .items import Opaque, ToolCall
 from .turns import (
     AbandonedReason,
     ToolInputAbandoned,
@@ -54,6 +54,8 @@ class CallInput:
     has_end_marker: the provider says when the call is whole.
     """
 
+    custom = False
+
     def __init__(self, place: int, *, has_end_marker: bool) -> None:
         self.place = place
         self.has_end_marker = has_end_marker
@@ -64,7 +66,7 @@ class CallInput:
         self.name_so_far = ""  # all that came of it
         self.problem: str | None = None  # why the call, though it ended, cannot run
         self.abandoned: Literal["incomplete", "discarded"] | None = None
-        self.opaque: dict[str, Any] | None = None
+        self.opaque: Opaque | None = None
         self.in_stride = False  # whatever the next piece is, it is one more delta
         self._arguments: str | None = None  # once it is whole
         self._pieces: list[str] = []  # all of the text, as it came
@@ -153,15 +155,18 @@ class CallInput:
         self.problem = problem
         if problem is not None:
             return []
-        events: list[ToolInputEvent] = []
         sent = "".join(self._sent_pieces())
-        if text.startswith(sent):
-            if len(text) > len(sent):
-                events.append(self.move(ToolInputDelta(self.call_id, text[len(sent) :])))
-        elif object_text(sent) == (sent, None) and same_object(sent, text):
+        if not text.startswith(sent) and object_text(sent) == (sent, None) and same_object(sent, text):
             text = sent
-        else:
+        return self._become_available(text, sent)
+
+    def _become_available(self, text: str, sent: str) -> list[ToolInputEvent]:
+        """text: the arguments. sent: what the deltas said of them; what is missing goes out as one more."""
+        events: list[ToolInputEvent] = []
+        if not text.startswith(sent):
             logger.warning("the deltas of call %s of %s are not what its arguments are", self.call_id, self.name)
+        elif len(text) > len(sent):
+            events.append(self.move(ToolInputDelta(self.call_id, text[len(sent) :])))
         self._arguments = text
         events.append(self.move(ToolInputAvailable(self.call_id, text)))
         return events
@@ -190,5 +195,48 @@ class CallInput:
         """The call as its turn holds it."""
         arguments = "".join(self._pieces) if self._arguments is None else self._arguments
         return ToolCall(
-            self.call_id, self.name, arguments, turn_id, self.place, self.problem, self.abandoned, self.opaque
+            self.call_id,
+            self.name,
+            arguments,
+            turn_id,
+            self.place,
+            self.problem,
+            self.abandoned,
+            self.custom,
+            self.opaque,
         )
+
+
+class CustomCallInput(CallInput):
+    """A call whose arguments are plain text: nothing in it is held back, and any text is a whole one."""
+
+    custom = True
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the call was said to be whole; its text cannot tell."""
+        return self.phase is Phase.READY
+
+    def take_text(self, text: str) -> Sequence[ToolInputEvent]:
+        if self.phase is Phase.READY or self.phase is Phase.ABANDONED:
+            self._late.append(text)
+            return ()
+        if text:
+            self._pieces.append(text)
+        return self._release()
+
+    def _release(self) -> list[ToolInputEvent]:
+        held = self._pieces[self._sent :]
+        if not held or self.phase is not Phase.COLLECTING:
+            return []
+        self._sent = len(self._pieces)
+        return [self.move(ToolInputDelta(self.call_id, "".join(held)))]
+
+    def end(self, told: str = "") -> list[ToolInputEvent]:
+        sent = "".join(self._sent_pieces())
+        return self._become_available(told or sent, sent)
+
+    def check_late_text(self) -> list[ToolInputEvent]:
+        if "".join(self._late) in ("", self._arguments):
+            return []
+        return self.abandon("discarded", "more text came after the call was whole")

@@ -20,6 +20,7 @@ from .errors import ReducerError, StreamkitError, ToolError
 from .flows import Flow, Sink
 from .generators import drive
 from .groups import drop_own_cancellation, must_leave, raise_as_it_is, without_cancellations
+from .items import Image
 from .limits import Limits, TimedOut
 from .metering import Meter
 from .reducers import Reducer
@@ -48,8 +49,8 @@ async def run_call(call: ValidCall, context: ToolContext[Any], out: Sink[ToolEve
         try:
             work = _run_tool(tool, context, sink, call.arguments)
             value = await (work if limits is None else limits.run(work))
-            text = model_text(value)
-            result = Value(call_id, tool.name, text if isinstance(value, str) else value, text, meter.total)
+            text, images = what_the_model_gets(value)
+            result = Value(call_id, tool.name, text if isinstance(value, str) else value, text, meter.total, images)
         except BaseException as raised:
             if course.downstream is None:
                 kind, message = _explain(course.reducer_failed or raised, tool)
@@ -175,6 +176,19 @@ class _ReducerFailed(StreamkitError):
 
 class _NotSerialisable(StreamkitError):
     """The value has no JSON form."""
+
+
+def what_the_model_gets(value: Any) -> tuple[str, tuple[Image, ...]]:
+    """The text and the images of a value: an image, or those in a list, beside the rest of it."""
+    if isinstance(value, Image):
+        return "", (value,)
+    if not isinstance(value, list | tuple):
+        return model_text(value), ()
+    images = tuple(item for item in value if isinstance(item, Image))
+    if not images:
+        return model_text(value), ()
+    rest = [item for item in value if not isinstance(item, Image)]
+    return "\n".join(model_text(item) for item in rest), images
 
 
 def model_text(value: Any) -> str:

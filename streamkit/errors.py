@@ -20,7 +20,10 @@
     │   ├── ProviderError      the provider says that something failed
     │   ├── IncompleteStream   the body ended before the turn did
     │   ├── BadPayload         an event of the stream cannot be read
-    │   └── NotAStream         the answer is something else than a stream of events
+    │   ├── NotAStream         the answer is something else than a stream of events
+    │   ├── BadModelOutput     the provider could not read what its model wrote
+    │   ├── IdleTimeout        nothing came for too long
+    │   └── TurnTimeout        the whole turn took too long
     └── LocalModelError        the local model did not start, or ended
 
 A mistake of the program is raised where it is made, with its fix. What a model should read is no exception but a
@@ -103,10 +106,12 @@ class DecoderClosed(DecodeError):
 class ModelError(StreamkitError):
     """A model turn failed.
 
-    turn: what had come until then, closed and usable, or None where nothing began.
-    status: of the HTTP answer. request_id: what to tell the provider's support. retry_after: seconds, where the
-    provider named them.
+    kind: which error it is, in one word for programs. turn: what had come until then, closed and usable, or None where
+    nothing began. status: of the HTTP answer. request_id: what to tell the provider's support. retry_after: seconds,
+    where the provider named them.
     """
+
+    kind = "model_error"
 
     def __init__(
         self,
@@ -127,21 +132,49 @@ class ModelError(StreamkitError):
 class ConnectionFailed(ModelError):
     """The provider was not reached in time, or the connection broke before the turn was whole."""
 
+    kind = "connection_failed"
+
 
 class ProviderError(ModelError):
     """The provider says, in a status, a body or an event of the stream, that something failed."""
+
+    kind = "provider_error"
 
 
 class IncompleteStream(ModelError):
     """The body ended before the end of the turn was declared in any way."""
 
+    kind = "incomplete_stream"
+
 
 class BadPayload(ModelError):
     """An event of the stream cannot be read."""
 
+    kind = "bad_payload"
+
 
 class NotAStream(ModelError):
     """The answer is something else than a stream of events: an HTML page, a bare JSON body."""
+
+    kind = "not_a_stream"
+
+
+class BadModelOutput(ModelError):
+    """The provider says that its model wrote a call that cannot be read; another try may go well."""
+
+    kind = "bad_model_output"
+
+
+class IdleTimeout(ModelError):
+    """Nothing came of the answer for too long. Comments and pings that keep a connection alive are nothing."""
+
+    kind = "idle_timeout"
+
+
+class TurnTimeout(ModelError):
+    """The turn took longer than it may in all, however much came."""
+
+    kind = "timeout"
 
 
 class LocalModelError(StreamkitError):

@@ -65,12 +65,12 @@ def _as_sendable(call: ToolCall) -> ToolCall:
 def _output(call: ToolCall, result: ToolResult | None) -> ToolOutput:
     name = call.name or "unnamed"
     match result:
-        case Value(text=text):
-            return ToolOutput(call.call_id, name, text)
+        case Value(text=text, images=images):
+            return ToolOutput(call.call_id, name, text, images=images, custom=call.custom)
         case Failure(message=message):
-            return ToolOutput(call.call_id, name, message, failed=True)
+            return ToolOutput(call.call_id, name, message, failed=True, custom=call.custom)
         case None if call.abandoned is not None:
-            return ToolOutput(call.call_id, name, _TRUNCATED, failed=True)
+            return ToolOutput(call.call_id, name, _TRUNCATED, failed=True, custom=call.custom)
         case None:
             raise HistoryError(f"call {call.call_id} of {name} has no result")
         case Pending():
@@ -89,7 +89,8 @@ def cancel_pending(history: History, reason: str) -> History:
         outputs = {item.call_id: item for item in group if type(item) is ToolOutput}
         whole.extend(item for item in group if type(item) is not ToolOutput)
         for call in (item for item in group if type(item) is ToolCall):
-            whole.append(outputs.get(call.call_id) or ToolOutput(call.call_id, call.name, reason, failed=True))
+            answer = outputs.get(call.call_id)
+            whole.append(answer or ToolOutput(call.call_id, call.name, reason, failed=True, custom=call.custom))
     return tuple(whole)
 
 

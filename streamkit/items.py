@@ -2,7 +2,7 @@
 
 A history is a flat tuple of items in the order in which they were said. Items are plain data: they encode to JSON and
 back unchanged, and belong to no provider. What a provider wants back unread (signatures, encrypted reasoning) rides in
-`opaque`.
+`opaque`, under the name of its dialect, and goes back to that dialect alone.
 """
 
 from __future__ import annotations
@@ -21,11 +21,31 @@ class Tagged(msgspec.Struct, frozen=True, tag_field="type", tag=snake_case):
     """Plain data that carries its kind in `type`."""
 
 
+class Image(Tagged, frozen=True):
+    """A picture for the model: its bytes with their media type, or the address of one. Made by `image`."""
+
+    data: bytes = b""
+    media_type: str = ""
+    url: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Image({self.url or f'{len(self.data)} bytes of {self.media_type}'})"
+
+
 class Message(Tagged, frozen=True):
-    """Text that a person or the model said. Instructions are not a message: they stand in the request."""
+    """Text that a person or the model said. Instructions are not a message: they stand in the request.
+
+    images: what the text speaks of; they come before it. Only a person sends some.
+    """
 
     role: Literal["user", "assistant"]
     text: str
+    images: tuple[Image, ...] = ()
+    opaque: Opaque | None = None
+
+
+Opaque = dict[str, dict[str, Any]]
+"""By dialect (`anthropic`, `gemini`, `openai_chat`, `openai_responses`): what it wants back with an item, unchanged."""
 
 
 class Reasoning(Tagged, frozen=True):
@@ -33,7 +53,7 @@ class Reasoning(Tagged, frozen=True):
 
     text: str
     kind: Literal["trace", "summary"] = "trace"
-    opaque: dict[str, Any] | None = None
+    opaque: Opaque | None = None
 
 
 class ToolCall(Tagged, frozen=True):
@@ -43,6 +63,7 @@ class ToolCall(Tagged, frozen=True):
     turn_id, place: the turn that holds the call and its place among that turn's calls, from 0.
     problem: why a call that ended cannot run (no name, or text that is not one JSON object); it is answered with a
     failure. abandoned: the call goes nowhere: it never became whole, or its turn kept no such call.
+    custom: the arguments are plain text, for the one parameter of the tool.
     """
 
     call_id: str
@@ -52,31 +73,47 @@ class ToolCall(Tagged, frozen=True):
     place: int = 0
     problem: str | None = None
     abandoned: Literal["incomplete", "discarded"] | None = None
-    opaque: dict[str, Any] | None = None
+    custom: bool = False
+    opaque: Opaque | None = None
 
 
 class ToolOutput(Tagged, frozen=True):
-    """What the model is told of one of its calls. failed: the text says what went wrong."""
+    """What the model is told of one of its calls. failed: the text says what went wrong.
+
+    custom: the call had plain text for arguments, and some providers answer such calls in another way.
+    """
 
     call_id: str
     tool: str
     text: str
     failed: bool = False
+    images: tuple[Image, ...] = ()
+    custom: bool = False
 
 
 class ProviderTool(Tagged, frozen=True):
-    """A tool that the provider ran itself: nobody has to answer it."""
+    """A tool that the provider runs itself: nobody has to answer it.
+
+    A provider that tells of it twice gives two of these with one call_id: the first with the input, the other with the
+    output. kind: the provider's word for such an item; it is the name, too, where the tool has none.
+    """
 
     call_id: str
     name: str
     input: Any = None
     output: Any = None
+    kind: str = ""
+    opaque: Opaque | None = None
 
 
 class UnknownItem(Tagged, frozen=True):
-    """What a provider sent that we do not know, as it came."""
+    """What a provider sent that we do not know, as it came.
+
+    dialect: the one whose next request holds the item again, in its place; None where none does.
+    """
 
     item: Any
+    dialect: str | None = None
 
 
 TurnItem = Message | Reasoning | ToolCall | ProviderTool | UnknownItem
@@ -114,11 +151,37 @@ class ToolSpec(msgspec.Struct, frozen=True):
     strict: bool = False
 
 
-def user(text: str) -> Message:
+def user(text: str, *images: Image) -> Message:
     """A message of the person."""
-    return Message("user", text)
+    return Message("user", text, images)
 
 
 def assistant(text: str) -> Message:
     """A message of the model."""
     return Message("assistant", text)
+
+
+def image(source: bytes | str, media_type: str | None = None) -> Image:
+    """A picture from its bytes, or from its http(s) address.
+
+    media_type: None tells it from the first bytes, and raises ValueError where they are of no PNG, JPEG, GIF or WebP,
+    the formats that all providers read.
+    """
+    if isinstance(source, str):
+        if not source.startswith(("https://", "http://")):
+            raise ValueError("an image is given as bytes, or as an address that begins with https:// or http://")
+        return Image(url=source, media_type=media_type or "")
+    found = media_type or next((kind for start, kind in _FIRST_BYTES.items() if source.startswith(start)), None)
+    if source.startswith(b"RIFF") and source[8:12] == b"WEBP":
+        found = media_type or "image/webp"
+    if found is None:
+        raise ValueError("these bytes are no PNG, JPEG, GIF or WebP: give media_type=, if the provider takes them")
+    return Image(bytes(source), found)
+
+
+_FIRST_BYTES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}  # fmt: skip

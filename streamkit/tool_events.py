@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from .items import Tagged, Usage
+from .items import Image, Tagged, Usage
 from .turns import TurnEvent
 
 FailureKind = Literal[
@@ -14,13 +14,17 @@ FailureKind = Literal[
 
 
 class Value(Tagged, frozen=True):
-    """A call that went well. text: what the model reads. usage: of the model turns that ran inside the call."""
+    """A call that went well.
+
+    text, images: what the model reads and sees. usage: of the model turns that ran inside the call.
+    """
 
     call_id: str
     tool: str
     value: Any
     text: str
     usage: Usage = Usage()
+    images: tuple[Image, ...] = ()
 
 
 class Failure(Tagged, frozen=True, dict=True):

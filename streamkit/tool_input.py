@@ -20,25 +20,31 @@ from typing import Any
 
 import msgspec
 
-from .call_input import CallInput, Phase
+from .call_input import CallInput, CustomCallInput, Phase
+from .items import Opaque
 from .turns import ToolInputEvent
 
 
 class InputStart(msgspec.Struct, frozen=True, gc=False):
-    """The provider says that a call begins, and will say when it is whole."""
+    """The provider says that a call begins, and will say when it is whole. custom: its arguments are plain text."""
 
     index: int | None = None
     call_id: str | None = None
     name: str | None = None
+    custom: bool = False
 
 
 class InputDelta(msgspec.Struct, frozen=True, gc=False):
-    """A piece of a call: argument text, id, name, whichever came. It begins a call where it belongs to none."""
+    """A piece of a call: argument text, id, name, whichever came. It begins a call where it belongs to none.
+
+    custom: the arguments of the call that it begins are plain text.
+    """
 
     text: str = ""
     index: int | None = None
     call_id: str | None = None
     name: str | None = None
+    custom: bool = False
 
 
 class InputEnd(msgspec.Struct, frozen=True):
@@ -49,16 +55,26 @@ class InputEnd(msgspec.Struct, frozen=True):
     arguments: str | dict[str, Any] | None = None
 
 
+class InputOpaque(msgspec.Struct, frozen=True):
+    """What the provider wants back with a call that has begun, unread. Its keys are added to those before."""
+
+    opaque: dict[str, Any]
+    dialect: str
+    index: int | None = None
+    call_id: str | None = None
+
+
 class WholeCall(msgspec.Struct, frozen=True):
-    """A call that came in one piece. opaque: what the provider wants back with it, unread."""
+    """A call that came in one piece. opaque: what the provider wants back with it, unread, by dialect."""
 
     name: str
     arguments: str | dict[str, Any]
     call_id: str | None = None
-    opaque: dict[str, Any] | None = None
+    custom: bool = False
+    opaque: Opaque | None = None
 
 
-InputPart = InputStart | InputDelta | InputEnd | WholeCall
+InputPart = InputStart | InputDelta | InputEnd | InputOpaque | WholeCall
 
 
 class ToolInput:
@@ -85,6 +101,8 @@ class ToolInput:
             return self._feed_start(part)
         if type(part) is InputEnd:
             return self._feed_end(part)
+        if type(part) is InputOpaque:
+            return self._feed_opaque(part)
         assert type(part) is WholeCall
         return self._feed_whole(part)
 
@@ -118,7 +136,7 @@ class ToolInput:
         events: list[ToolInputEvent] = []
         call = self._call_of(part.index, part.call_id)
         if call is None or _begins_another(call, part):
-            call = self._begin(part.index, events, has_end_marker=False)
+            call = self._begin(part.index, events, has_end_marker=False, custom=part.custom)
         self._name(call, part.call_id, part.name)
         if _can_start(call) and (part.text or call.has_text or not self._name_may_grow(call)):
             events += call.start()
@@ -129,7 +147,7 @@ class ToolInput:
         events: list[ToolInputEvent] = []
         call = self._call_of(part.index, part.call_id)
         if call is None or call.phase is Phase.READY or not part.call_id or call.provider_id != part.call_id:
-            call = self._begin(part.index, events, has_end_marker=True)
+            call = self._begin(part.index, events, has_end_marker=True, custom=part.custom)
         self._name(call, part.call_id, part.name)
         if _can_start(call):
             events += call.start()
@@ -144,9 +162,16 @@ class ToolInput:
             return list(call.take_text(told))
         return self._end(call, told)
 
+    def _feed_opaque(self, part: InputOpaque) -> list[ToolInputEvent]:
+        call = self._call_of(part.index, part.call_id)
+        if call is not None:
+            known = call.opaque or {}
+            call.opaque = {**known, part.dialect: {**known.get(part.dialect, {}), **part.opaque}}
+        return []
+
     def _feed_whole(self, part: WholeCall) -> list[ToolInputEvent]:
         events: list[ToolInputEvent] = []
-        call = self._begin(None, events, has_end_marker=True)
+        call = self._begin(None, events, has_end_marker=True, custom=part.custom)
         call.opaque = part.opaque
         self._name(call, part.call_id, part.name)
         call.take_text(as_text(part.arguments))
@@ -175,12 +200,14 @@ class ToolInput:
             return self._by_provider_id[call_id]
         return self.calls[-1] if self.calls else None
 
-    def _begin(self, index: int | None, events: list[ToolInputEvent], *, has_end_marker: bool) -> CallInput:
+    def _begin(
+        self, index: int | None, events: list[ToolInputEvent], *, has_end_marker: bool, custom: bool
+    ) -> CallInput:
         """A new call. It ends the one before, unless that is not whole: some servers write several at the same time."""
         last = self.calls[-1] if self.calls else None
         if last is not None and not last.has_end_marker and last.phase is not Phase.READY and last.is_whole:
             events += self._end(last)
-        call = CallInput(len(self.calls), has_end_marker=has_end_marker)
+        call = (CustomCallInput if custom else CallInput)(len(self.calls), has_end_marker=has_end_marker)
         self.calls.append(call)
         if index is not None:
             self.by_index[index] = call

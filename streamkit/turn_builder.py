@@ -13,15 +13,33 @@ import msgspec
 
 from .call_input import CallInput
 from .errors import ModelError
-from .items import Message, ProviderTool, Reasoning, StopReason, TurnItem, UnknownItem, Usage
-from .tool_input import InputDelta, InputEnd, InputPart, InputStart, ToolInput, WholeCall
+from .items import Message, Opaque, ProviderTool, Reasoning, StopReason, TurnItem, UnknownItem, Usage
+from .tool_input import InputDelta, InputEnd, InputOpaque, InputPart, InputStart, ToolInput, WholeCall
 from .turns import ReasoningDelta, RefusalDelta, TextDelta, ToolInputEvent, Turn, TurnEvent
 
 
+class NextItem(msgspec.Struct, frozen=True):
+    """What comes next begins an item of its own, even if it is of the same kind."""
+
+
 class ReasoningOpaque(msgspec.Struct, frozen=True):
-    """What the provider wants back with the reasoning that came last, unread. Its keys are added to those before."""
+    """What the provider wants back with the reasoning that came last, unread. Its keys are added to those before.
+
+    Where no reasoning came since the last NextItem, it makes one without text.
+    """
 
     opaque: dict[str, Any]
+    dialect: str
+
+
+class TextOpaque(msgspec.Struct, frozen=True):
+    """What the provider wants back with the text that is under way, unread; the text ends with it.
+
+    Where no text is under way, it makes one without text.
+    """
+
+    opaque: dict[str, Any]
+    dialect: str
 
 
 class UsageReported(msgspec.Struct, frozen=True):
@@ -44,7 +62,7 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 Part = (
-    TextDelta | RefusalDelta | ReasoningDelta | ReasoningOpaque | InputPart
+    TextDelta | RefusalDelta | ReasoningDelta | NextItem | TextOpaque | ReasoningOpaque | InputPart
     | ProviderTool | UnknownItem | UsageReported | Finished | Failed
 )  # fmt: skip
 
@@ -66,13 +84,14 @@ class TurnBuilder:
     answer any more. turn() -> the turn, after either. TurnStarted and TurnEnded are sent by whoever runs the turn.
 
     finished: the end has been declared; parts after it are let go. usage: reported until now. tool_names: the known
-    tools.
+    tools. may_call: False for a turn that may call none: calls that the model writes all the same are discarded.
     """
 
-    def __init__(self, turn_id: str, model: str, tool_names: Iterable[str] = ()) -> None:
+    def __init__(self, turn_id: str, model: str, tool_names: Iterable[str] = (), *, may_call: bool = True) -> None:
         self.turn_id = turn_id
         self.model = model
         self.finished = False
+        self._may_call = may_call
         self._input = ToolInput(turn_id, tool_names)
         self._calls = self._input.calls
         self._calls_placed = 0
@@ -121,7 +140,7 @@ class TurnBuilder:
 
     def _add_rare(self, part: Part, events: list[TurnEvent]) -> None:
         match part:
-            case InputStart() | InputEnd() | WholeCall():
+            case InputStart() | InputEnd() | InputOpaque() | WholeCall():
                 events += self._input.feed(part)
                 self._place_calls()
             case RefusalDelta(text=text):
@@ -134,10 +153,16 @@ class TurnBuilder:
                 self._items.append(part)
                 self._open = None
                 events.append(part)
-            case ReasoningOpaque(opaque=opaque):
+            case NextItem():
+                self._open = self._reasoning = None
+            case ReasoningOpaque(opaque=opaque, dialect=dialect):
                 if self._reasoning is None:
                     self._open = self._reasoning = self._place(_OpenItem("trace"))
-                self._reasoning.opaque = {**(self._reasoning.opaque or {}), **opaque}
+                self._reasoning.add_opaque(dialect, opaque)
+            case TextOpaque(opaque=opaque, dialect=dialect):
+                item = self._open if self._open is not None and self._open.kind == "text" else None
+                (item or self._place(_OpenItem("text"))).add_opaque(dialect, opaque)
+                self._open = None
             case UsageReported(usage=usage):
                 self.usage = usage
             case Failed(error=error):
@@ -160,6 +185,8 @@ class TurnBuilder:
         if self._stop_reason in _WHY_NO_CALLS:
             return self._input.cut(_WHY_NO_CALLS[self._stop_reason])
         events = self._input.end()
+        if not self._may_call:
+            events += self._input.cut("the turn may not call tools")
         has_calls = any(call.abandoned is None for call in self._calls)
         if has_calls:
             self._stop_reason = "tool_calls"
@@ -182,7 +209,9 @@ class TurnBuilder:
         if not isinstance(item, _OpenItem):
             return item
         text = "".join(item.pieces)
-        return Message("assistant", text) if item.kind == "text" else Reasoning(text, item.kind, item.opaque)
+        if item.kind == "text":
+            return Message("assistant", text, opaque=item.opaque)
+        return Reasoning(text, item.kind, item.opaque)
 
 
 class _OpenItem:
@@ -193,4 +222,8 @@ class _OpenItem:
     def __init__(self, kind: Literal["text", "trace", "summary"]) -> None:
         self.kind = kind
         self.pieces: list[str] = []
-        self.opaque: dict[str, Any] | None = None
+        self.opaque: Opaque | None = None
+
+    def add_opaque(self, dialect: str, opaque: dict[str, Any]) -> None:
+        known = self.opaque or {}
+        self.opaque = {**known, dialect: {**known.get(dialect, {}), **opaque}}

@@ -131,7 +131,9 @@ class TurnRequest(msgspec.Struct, frozen=True):
 
     tools: what it may call. tool_choice: "auto", "none" (the tools are known, but must not be called), "required", or
     the name of one tool. parallel_calls: False asks for one call at most; None leaves the provider's default. stop:
-    texts that end the answer. extra: goes into the body as it is, over everything else.
+    texts that end the answer. output: JSON Schema of the answer, whose text is JSON then; its `title` is the name that
+    some providers want. reasoning_effort: in the words of the provider, such as "low". extra: goes into the body as it
+    is, over everything else.
     """
 
     history: History
@@ -142,5 +144,6 @@ class TurnRequest(msgspec.Struct, frozen=True):
     max_output_tokens: int | None = None
     temperature: float | None = None
     stop: tuple[str, ...] = ()
+    output: dict[str, Any] | None = None
     reasoning_effort: str | None = None
     extra: dict[str, Any] | None = None

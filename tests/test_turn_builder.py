@@ -6,8 +6,17 @@ from hypothesis import strategies as st
 
 from streamkit.errors import ProviderError
 from streamkit.items import Message, ProviderTool, Reasoning, StopReason, ToolCall, UnknownItem, Usage
-from streamkit.tool_input import InputDelta, InputEnd, InputStart, WholeCall
-from streamkit.turn_builder import Failed, Finished, Part, ReasoningOpaque, TurnBuilder, UsageReported
+from streamkit.tool_input import InputDelta, InputEnd, InputOpaque, InputStart, WholeCall
+from streamkit.turn_builder import (
+    Failed,
+    Finished,
+    NextItem,
+    Part,
+    ReasoningOpaque,
+    TextOpaque,
+    TurnBuilder,
+    UsageReported,
+)
 from streamkit.turns import (
     ReasoningDelta,
     RefusalDelta,
@@ -67,7 +76,7 @@ def test_events_come_with_their_parts() -> None:
         ReasoningDelta("c"),
         WholeCall("f", {"x": 1}, "a"),
         UsageReported(Usage(1, 2)),
-        ReasoningOpaque({"signature": "s"}),
+        ReasoningOpaque({"signature": "s"}, "d"),
         Finished("tool_calls"),
     )
     assert events == [
@@ -83,23 +92,104 @@ def test_events_come_with_their_parts() -> None:
 def test_opaque_data_rides_on_the_reasoning_that_came_last() -> None:
     turn, _ = built(
         ReasoningDelta("one"),
-        ReasoningOpaque({"field": "x"}),
+        ReasoningOpaque({"field": "x"}, "d"),
         TextDelta("text"),
         ReasoningDelta("two"),
         TextDelta("more"),
-        ReasoningOpaque({"signature": "s", "field": ""}),
-        ReasoningOpaque({"id": None}),
+        ReasoningOpaque({"signature": "s", "field": ""}, "d"),
+        ReasoningOpaque({"id": None}, "d"),
         Finished("stop"),
     )
     assert [item.opaque for item in turn.items if isinstance(item, Reasoning)] == [
-        {"field": "x"},
-        {"signature": "s", "field": "", "id": None},
+        {"d": {"field": "x"}},
+        {"d": {"signature": "s", "field": "", "id": None}},
     ]
 
 
 def test_opaque_data_without_reasoning_is_kept() -> None:
-    turn, _ = built(ReasoningOpaque({"signature": ""}), TextDelta("text"), Finished("stop"))
-    assert turn.items == (Reasoning("", "trace", {"signature": ""}), Message("assistant", "text"))
+    turn, _ = built(ReasoningOpaque({"signature": ""}, "d"), TextDelta("text"), Finished("stop"))
+    assert turn.items == (Reasoning("", "trace", {"d": {"signature": ""}}), Message("assistant", "text"))
+
+
+def test_a_new_item_begins_where_the_provider_says_so() -> None:
+    turn, _ = built(
+        ReasoningDelta("one"),
+        ReasoningOpaque({"signature": "1"}, "d"),
+        NextItem(),
+        ReasoningOpaque({"redacted": "x"}, "d"),
+        NextItem(),
+        ReasoningDelta("three"),
+        Finished("stop"),
+    )
+    assert turn.items == (
+        Reasoning("one", "trace", {"d": {"signature": "1"}}),
+        Reasoning("", "trace", {"d": {"redacted": "x"}}),
+        Reasoning("three"),
+    )
+
+
+def test_opaque_data_ends_the_text_that_it_belongs_to() -> None:
+    turn, _ = built(
+        TextDelta("one"),
+        TextOpaque({"signature": "1"}, "d"),
+        TextDelta("two"),
+        NextItem(),
+        TextOpaque({"signature": "3"}, "d"),
+        Finished("stop"),
+    )
+    assert turn.items == (
+        Message("assistant", "one", opaque={"d": {"signature": "1"}}),
+        Message("assistant", "two"),
+        Message("assistant", "", opaque={"d": {"signature": "3"}}),
+    )
+    assert turn.text == "onetwo"
+
+
+def test_opaque_data_rides_on_the_call_it_was_sent_for() -> None:
+    turn, _ = built(
+        InputDelta("{}", 0, "a", "f"),
+        InputDelta("{}", 1, "b", "f"),
+        InputOpaque({"signature": "1"}, "d", index=0),
+        InputOpaque({"more": 2}, "d", call_id="a"),
+        Finished("tool_calls"),
+    )
+    assert [call.opaque for call in turn.calls] == [{"d": {"signature": "1", "more": 2}}, None]
+
+
+@pytest.mark.parametrize("text", ["SELECT 1", "}{", '"', "null", "", " ", '{"a":1}{"b":2}'])
+def test_the_text_of_a_custom_call_is_taken_as_it_is(text: str) -> None:
+    turn, events = built(
+        InputStart(0, "a", "write_sql", custom=True),
+        *(InputDelta(letter, 0) for letter in text),
+        InputEnd(0, arguments=text),
+        Finished("tool_calls"),
+    )
+    assert events == [
+        ToolInputStart("a", "write_sql"),
+        *(ToolInputDelta("a", letter) for letter in text),
+        ToolInputAvailable("a", text),
+    ]
+    assert (turn.calls[0].arguments, turn.calls[0].custom, turn.calls[0].problem) == (text, True, None)
+
+
+def test_a_custom_call_that_was_cut_is_incomplete() -> None:
+    turn, events = built(InputDelta("SELECT", 0, "a", "write_sql", custom=True), Finished("length"))
+    assert events[-1] == ToolInputAbandoned("a", "incomplete", "the turn was cut at its token limit")
+    assert (turn.calls, turn.dropped[0].arguments) == ((), "SELECT")
+
+
+def test_a_turn_that_may_not_call_tools_discards_its_calls() -> None:
+    builder = TurnBuilder("turn_1", "m", may_call=False)
+    events = [
+        event
+        for part in (TextDelta("So:"), WholeCall("f", "{}", "a"), WholeCall("g", "{", "b"), Finished("tool_calls"))
+        for event in builder.add(part)
+    ]
+    events += builder.end()
+    turn = builder.turn()
+    assert [event.reason for event in events if isinstance(event, ToolInputAbandoned)] == ["malformed", "discarded"]
+    assert (turn.calls, [call.abandoned for call in turn.dropped]) == ((), ["discarded", "discarded"])
+    assert (turn.text, turn.stop_reason) == ("So:", "unknown")
 
 
 def test_the_last_report_of_usage_counts() -> None:
@@ -206,7 +296,10 @@ PARTS = st.one_of(
     st.builds(WholeCall, st.sampled_from(["f", "g", ""]), TEXTS | st.just({"k": 1}), IDS),
     st.builds(TextDelta, st.just("x")),
     st.just(ReasoningDelta("r")),
-    st.just(ReasoningOpaque({"s": 1})),
+    st.just(NextItem()),
+    st.just(ReasoningOpaque({"s": 1}, "d")),
+    st.just(TextOpaque({"s": 1}, "d")),
+    st.builds(InputOpaque, st.just({"s": 1}), st.just("d"), INDEXES, IDS),
 )
 REASONS: st.SearchStrategy[StopReason] = st.sampled_from(["stop", "tool_calls", "length", "pause", "unknown"])
 

@@ -56,10 +56,17 @@ class SseDecoder:
         self._closed = False
 
     def feed(self, data: bytes) -> list[Sse]:
-        return [Sse(event) if isinstance(event, str) else event for event in self.feed_bare(data)]
+        return [Sse(event) if isinstance(event, str) else event for event in self._feed(data, bare=False)]
 
     def feed_bare(self, data: bytes) -> list[str | Sse]:
-        """As feed; but an event that is one line of data may come as the bare text: for who reads very many of them."""
+        """As feed; but an event that is one line of data may come as the bare text: for who reads very many of them.
+
+        So may one with a name before its data; who reads those finds the name in the data, too. Not `error`: what has
+        this name is not always JSON.
+        """
+        return self._feed(data, bare=True)
+
+    def _feed(self, data: bytes, *, bare: bool) -> list[str | Sse]:
         if self._closed or self._failure is not None:
             self._refuse()
         if self._head is not None:
@@ -79,7 +86,7 @@ class SseDecoder:
                 whole = b"".join([*self._pieces, whole])
                 self._pieces.clear()
                 self._size = 0
-            self._read(whole, events)
+            self._read(whole, events, bare=bare)
             data = data[end:]
         if data:
             self._keep(data)
@@ -129,7 +136,7 @@ class SseDecoder:
         if self._size - data.endswith(b"\n") > self._limit_bytes:  # that LF may be of the blank line
             self._failure = self._too_long()
 
-    def _read(self, whole: bytes, events: list[str | Sse]) -> None:
+    def _read(self, whole: bytes, events: list[str | Sse], *, bare: bool) -> None:
         """Add the events of whole blocks to events, up to the first that is broken."""
         # Most events are one data line. Splitting at what stands before the next of them is the fastest way there is: a
         # long separator is found sooner than a short one, and the name of the field is gone with it.
@@ -142,6 +149,13 @@ class SseDecoder:
             lines[0] = lines[0].removeprefix("data: ")
             if "\n" not in "".join(lines):
                 events += lines
+                return
+        elif bare and text.startswith("event: "):
+            lines = text.rstrip("\n").split("\n\nevent: ")
+            lines[0] = lines[0].removeprefix("event: ")
+            named = [line.partition("\ndata: ") for line in lines]
+            if all(data and name != "error" and "\n" not in name and "\n" not in data for name, _, data in named):
+                events += [data for _, _, data in named]
                 return
         try:
             for block in whole.split(b"\n\n"):

@@ -24,6 +24,7 @@ from ..flows import Flow, Sink
 from ..turns import Turn, TurnEvent, TurnRequest
 from .failures import parsed, shortened, tells_an_error, words_of
 from .model import Decoder, decoded, run_turn
+from .options import HttpOptions
 
 try:
     import httpx2
@@ -42,9 +43,8 @@ REST_SECONDS = 0.25
 class HttpModel:
     """A model behind HTTP. How it is spoken to comes from its dialect.
 
-    headers: asked for each turn; they are secrets, and appear nowhere. key_hint: said where the provider refuses a
-    request that had no key. read_timeout_seconds: the longest silence of the provider, the one before its first byte
-    too.
+    headers: with the key, asked for each turn; they are secrets, and appear nowhere. key_hint: said where the provider
+    refuses a request that had no key.
     """
 
     def __init__(
@@ -56,8 +56,7 @@ class HttpModel:
         encode: Encode,
         decoder: Callable[[], Decoder],
         key_hint: str,
-        connect_timeout_seconds: float,
-        read_timeout_seconds: float,
+        options: HttpOptions,
     ) -> None:
         self.name = name
         self._url = httpx2.URL(url)
@@ -65,7 +64,10 @@ class HttpModel:
         self._encode = encode
         self._decoder = decoder
         self._key_hint = key_hint
-        self._limits = httpx2.Timeout(read_timeout_seconds, connect=connect_timeout_seconds, pool=None)
+        self._more_headers = options.get("headers", {})
+        self._limits = httpx2.Timeout(
+            options.get("idle_timeout_seconds", 300), connect=options.get("connect_timeout_seconds", 10), pool=None
+        )
         if self._url.scheme not in ("http", "https") or not self._url.host:
             raise DefinitionError(f"the address of a provider begins with http:// or https://: {url!r} does not")
 
@@ -78,7 +80,7 @@ class HttpModel:
             "content-type": "application/json",
             "accept": "text/event-stream",
             "accept-encoding": "identity",  # what is compressed is held back until there is enough of it
-            **{name.lower(): value for name, value in self._headers().items()},
+            **{name.lower(): value for name, value in {**self._headers(), **self._more_headers}.items()},
         }
         async with post(self._url, body, headers, limits=self._limits, key_hint=self._key_hint) as answer:
             return await run_turn(out, self.name, request, decoded(answer, self._decoder()))

@@ -60,7 +60,8 @@ async def run_turn(
     that carries the turn as far as it came; parts that end without `Finished` are one, too. Nothing is read after it,
     and the parts are closed.
     """
-    builder = TurnBuilder(new_turn_id(), model, [tool.name for tool in request.tools])
+    names = [tool.name for tool in request.tools]
+    builder = TurnBuilder(new_turn_id(), model, names, may_call=bool(names) and request.tool_choice != "none")
     iterator = aiter(parts)
     unsent: Iterator[TurnEvent] = iter(())
     try:

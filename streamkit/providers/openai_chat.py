@@ -6,14 +6,15 @@ Source: the API reference of OpenAI, "Create chat completion".
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Unpack
 from urllib.parse import urlsplit
 
 from ..items import Item, Message, Reasoning, ToolCall, ToolOutput, ToolSpec
 from ..turns import TurnRequest
 from .model import Model
 from .openai_chat_decoder import OpenAIChatDecoder
+from .options import HttpOptions
 
 OPENAI_URL = "https://api.openai.com/v1"
 
@@ -114,7 +115,7 @@ def _said_by_model(items: list[Item]) -> list[dict[str, Any]]:
 
 
 def _put_reasoning_back(items: list[Reasoning], message: dict[str, Any]) -> None:
-    opaque = [item.opaque for item in items if item.opaque is not None]
+    opaque = [item.opaque["openai_chat"] for item in items if item.opaque and "openai_chat" in item.opaque]
     field = next((known["field"] for known in opaque if "field" in known), None)
     text = "".join(item.text for item in items)
     if field in ("reasoning_content", "reasoning"):
@@ -132,17 +133,14 @@ def openai_chat(
     *,
     base_url: str = OPENAI_URL,
     api_key: str | None = None,
-    headers: Mapping[str, str] | None = None,
     encode: Callable[[TurnRequest, str], dict[str, Any]] | None = None,
-    connect_timeout_seconds: float = 10,
-    read_timeout_seconds: float = 300,
+    **options: Unpack[HttpOptions],
 ) -> Model:
     """A model of a server that speaks chat completions. May be used from any event loop; there is nothing to close.
 
     base_url: of the server, up to the part before `/chat/completions`. api_key: None takes OPENAI_API_KEY from the
-    environment, when a turn is run; a server on this machine may need none. headers: added to each request. encode:
-    makes the body of a request; None takes `encode_openai_request` for OpenAI itself, else `encode_request`.
-    read_timeout_seconds: the longest silence of the server, the one before its first word too.
+    environment, when a turn is run; a server on this machine may need none. encode: makes the body of a request; None
+    takes `encode_openai_request` for OpenAI itself, else `encode_request`. options: see HttpOptions.
 
     A turn raises a ModelError: ConnectionFailed, ProviderError, IncompleteStream, BadPayload or NotAStream.
     """
@@ -150,7 +148,7 @@ def openai_chat(
 
     def request_headers() -> dict[str, str]:
         key = os.environ.get("OPENAI_API_KEY") if api_key is None else api_key
-        return {**({"authorization": f"Bearer {key}"} if key else {}), **(headers or {})}
+        return {"authorization": f"Bearer {key}"} if key else {}
 
     address, mark, query = base_url.partition("?")
     is_openai = urlsplit(base_url).hostname == urlsplit(OPENAI_URL).hostname
@@ -161,6 +159,5 @@ def openai_chat(
         encode=encode or (encode_openai_request if is_openai else encode_request),
         decoder=OpenAIChatDecoder,
         key_hint="no key was sent: give api_key=…, or set OPENAI_API_KEY",
-        connect_timeout_seconds=connect_timeout_seconds,
-        read_timeout_seconds=read_timeout_seconds,
+        options=options,
     )

@@ -158,7 +158,7 @@ class OpenAIChatDecoder(DialectDecoder[_Chunk]):
         """Reasoning goes back into the field that it came from."""
         if self._reasoning_field is None:
             self._reasoning_field = field
-            parts.append(ReasoningOpaque({"field": field}))
+            parts.append(ReasoningOpaque({"field": field}, "openai_chat"))
 
     def _read_rare_fields(self, delta: _Delta, parts: list[Part]) -> None:
         if delta.refusal:
@@ -216,7 +216,7 @@ class OpenAIChatDecoder(DialectDecoder[_Chunk]):
         if "refusal" in self.halves.waiting:  # it may be all that came, and a refusal is no answer
             parts.append(RefusalDelta("\ufffd"))
         if self._details:
-            parts.append(ReasoningOpaque({"reasoning_details": whole(_joined(self._details))}))
+            parts.append(ReasoningOpaque({"reasoning_details": whole(_joined(self._details))}, "openai_chat"))
         self.finish(_STOP_REASONS.get(word or "", "unknown"), word, parts)
 
 

@@ -1,7 +1,8 @@
-"""For tests of programs that use streamkit: a scripted model, the grammar of events, cuts of bytes."""
+"""For tests of programs that use streamkit: a scripted model, the grammar of events, recorded bodies and their cuts."""
 
 from .cuts import every_cut
+from .decoding import decode
 from .grammar import GrammarError, check_grammar
 from .scripted import ScriptedModel, call, interleave, stop
 
-__all__ = ["GrammarError", "ScriptedModel", "call", "check_grammar", "every_cut", "interleave", "stop"]
+__all__ = ["GrammarError", "ScriptedModel", "call", "check_grammar", "decode", "every_cut", "interleave", "stop"]

@@ -137,3 +137,19 @@ def test_one_huge_event_in_small_pieces_is_searched_once() -> None:
     pieces = [CountedBytes(body[at : at + 7]) for at in range(0, len(body), 7)]
     assert decode(SseDecoder(), pieces) == [Sse("x" * 100_000)]
     assert CountedBytes.searched <= len(body)
+
+
+@pytest.mark.parametrize("pieces", every_cut(b"event: a\ndata: 1\n\nevent: a\ndata: 2\n\n"))
+def test_a_name_is_kept_unless_the_reader_finds_it_in_the_data(pieces: list[bytes]) -> None:
+    assert decode(SseDecoder(), pieces) == [Sse("1", "a"), Sse("2", "a")]
+    decoder = SseDecoder()
+    events = [event for piece in pieces for event in decoder.feed_bare(piece)]
+    assert [event if isinstance(event, str) else event.data for event in events] == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    "block", [b"event: error\ndata: no", b"event: a\ndata: 1\ndata: 2", b"event: a\nid: 1\ndata: 2", b"event: ping"]
+)
+def test_a_bare_event_loses_nothing_but_its_name(block: bytes) -> None:
+    body = b"event: a\ndata: 1\n\n" + block + b"\n\n"
+    assert SseDecoder().feed_bare(body) == SseDecoder().feed(body)

@@ -254,7 +254,7 @@ async def say_no_more(stream: SocketStream) -> None:
 
 
 async def test_a_silence_that_is_too_long_is_an_error() -> None:
-    error = await failure_of(say_no_more, read_timeout_seconds=0.05)
+    error = await failure_of(say_no_more, idle_timeout_seconds=0.05)
     assert (type(error), str(error)) == (ConnectionFailed, "127.0.0.1 sent nothing for 0.05 seconds")
     assert error.turn is not None
     assert error.turn.text == "Hi"

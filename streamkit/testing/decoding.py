@@ -1,0 +1,116 @@
+"""`decode`: what is to be read in the body of a streamed answer, as one plain object."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from ..errors import DecodeError, ModelError
+from ..items import ProviderTool, Reasoning, ToolCall, UnknownItem
+from ..providers.model import Decoder
+from ..providers.openai_chat_decoder import OpenAIChatDecoder
+from ..turn_builder import Failed, Finished, Part, TurnBuilder
+from ..turns import Turn, TurnEvent
+
+DIALECTS: dict[str, Callable[[], Decoder]] = {
+    "openai-chat": OpenAIChatDecoder,
+}
+
+
+class Decoded(msgspec.Struct):
+    """A body that was played: error is set when the turn has ended in one, turn when it has ended at all."""
+
+    turn: Turn | None = None
+    error: ModelError | None = None
+
+    def play(self, dialect: str, pieces: Iterable[bytes], tools: Iterable[str] = ()) -> Iterator[TurnEvent]:
+        """The neutral events of a body, in the moment in which they are known. tools: the known names."""
+        builder = TurnBuilder("turn_1", dialect, tools)
+        events: list[TurnEvent] = []
+        try:
+            for batch in _batches(dialect, pieces):
+                try:
+                    builder.add_all(batch, events)
+                finally:
+                    yield from events
+                    events.clear()
+            yield from builder.end()
+        except (ModelError, DecodeError) as error:
+            self.error = error if isinstance(error, ModelError) else ModelError(str(error))
+            yield from builder.fail("error")
+        self.turn = builder.turn()
+
+
+def decode(dialect: str, pieces: Iterable[bytes], tools: Iterable[str] = ()) -> dict[str, Any]:
+    """The turn that a body holds, however it is cut into pieces.
+
+    dialect: one of DIALECTS. tools: the names of the known tools, which decide whether pieces of a name are joined.
+
+    text, reasoning, refusal: joined; None where nothing came of the last. tool_calls: those that may run. abandoned:
+    those that were cut or discarded, by id and reason. invalid_calls: those that ended, but cannot run, with their raw
+    text. other_items: what the provider ran itself, and other items of its own, by id, type and name. stop: our reason;
+    stop_reason: the provider's word. usage: tokens. error: None, or its kind and message.
+    """
+    played = Decoded()
+    for _ in played.play(dialect, pieces, tools):
+        pass
+    assert played.turn is not None
+    return summary(played.turn, played.error)
+
+
+def summary(turn: Turn, error: ModelError | None) -> dict[str, Any]:
+    """The object of `decode` for a turn, and the error that it ended in."""
+    return {
+        "text": turn.text,
+        "reasoning": "".join(item.text for item in turn.items if type(item) is Reasoning),
+        "refusal": turn.refusal or None,
+        "tool_calls": [_call(call) for call in turn.calls if call.problem is None],
+        "abandoned": [
+            {"id": call.call_id, "name": call.name, "reason": call.abandoned, "raw": call.arguments}
+            for call in turn.dropped
+        ],
+        "invalid_calls": [
+            {"id": call.call_id, "name": call.name or None, "raw": call.arguments, "problem": call.problem}
+            for call in turn.calls
+            if call.problem is not None
+        ],
+        "other_items": _other_items(turn),
+        "stop": turn.stop_reason,
+        "stop_reason": turn.stop_word,
+        "usage": msgspec.to_builtins(turn.usage),
+        "error": None if error is None else {"kind": error.kind, "message": str(error)},
+    }
+
+
+def _batches(dialect: str, pieces: Iterable[bytes]) -> Iterator[Sequence[Part]]:
+    if dialect not in DIALECTS:
+        raise ValueError(f"there is no dialect {dialect!r}; known are {', '.join(DIALECTS)}")
+    decoder = DIALECTS[dialect]()
+    for piece in pieces:
+        parts = decoder.feed(piece)
+        yield parts
+        if parts and isinstance(parts[-1], Finished | Failed):
+            return
+    yield decoder.end()
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    if call.custom:
+        return {"id": call.call_id, "name": call.name, "kind": "custom", "arguments": call.arguments}
+    return {"id": call.call_id, "name": call.name, "arguments": json.loads(call.arguments)}
+
+
+def _other_items(turn: Turn) -> list[dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for item in turn.items:
+        if type(item) is ProviderTool and item.call_id not in found:  # else it is the output of one
+            name = item.name if item.name != item.kind else None
+            found[item.call_id] = {"id": item.call_id, "type": item.kind, "name": name, "arguments": item.input}
+        elif type(item) is UnknownItem and item.dialect is not None and isinstance(item.item, dict):
+            said = item.item
+            known = {"id": said.get("id"), "type": said.get("type"), "name": said.get("name")}
+            found.setdefault(str(said.get("id") or len(found)), known)
+    return list(found.values())

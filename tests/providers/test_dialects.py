@@ -1,0 +1,103 @@
+"""What holds for every dialect: recorded streams and reported cases give what is expected, however they are cut."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from streamkit.providers.model import Decoder
+from streamkit.testing import decode
+from streamkit.testing.decoding import DIALECTS
+
+from ..streams import (
+    assert_consistent,
+    assert_expected,
+    assert_recorded,
+    case_body,
+    cases,
+    outcome,
+    recorded_body,
+    recordings,
+    same,
+    some_cuts,
+)
+
+CASES = {
+    "openai-chat": ["stream_framing.json", "stream_openai_chat.json"],
+    "openai-responses": ["stream_openai_responses.json"],
+    "anthropic": ["stream_anthropic_messages.json"],
+    "gemini": ["stream_gemini.json"],
+    "ollama": ["stream_ollama_chat.json"],
+}
+
+
+def reported() -> list[Any]:
+    return [
+        pytest.param(dialect, *case.values, id=f"{dialect}-{case.id}")
+        for dialect, files in CASES.items()
+        if dialect in DIALECTS
+        for file in files
+        for case in cases(file)
+    ]
+
+
+def recorded() -> list[Any]:
+    return [pytest.param(dialect, *entry.values, id=entry.id) for dialect in DIALECTS for entry in recordings(dialect)]
+
+
+@pytest.mark.parametrize(("dialect", "case"), reported())
+def test_a_reported_stream_gives_what_is_expected_in_any_cut(dialect: str, case: dict[str, Any]) -> None:
+    pieces = case_body(case)
+    tools = case["input"].get("tools", ())
+    found = outcome(DIALECTS[dialect](), pieces, tools)
+    assert_expected(case, found)
+    assert_consistent(found)
+    for cut in some_cuts(b"".join(pieces), 200):
+        assert same(outcome(DIALECTS[dialect](), cut, tools), found)
+
+
+@pytest.mark.parametrize(("dialect", "entry"), recorded())
+def test_a_recorded_stream_gives_what_is_expected_in_any_cut(dialect: str, entry: dict[str, Any]) -> None:
+    body = recorded_body(entry)
+    found = outcome(DIALECTS[dialect](), [body])
+    assert_recorded(entry, found)
+    assert_consistent(found)
+    for cut in some_cuts(body, 12):
+        assert same(outcome(DIALECTS[dialect](), cut), found)
+
+
+@pytest.mark.parametrize(("dialect", "entry"), recorded())
+def test_a_recorded_stream_that_ends_early_runs_no_call(dialect: str, entry: dict[str, Any]) -> None:
+    body = recorded_body(entry)
+    for end in range(0, len(body), max(1, len(body) // 40)):
+        found = outcome(DIALECTS[dialect](), [body[:end]])
+        assert_consistent(found)
+        if found.error is not None:
+            assert not found.turn.calls
+
+
+@pytest.mark.parametrize(("dialect", "entry"), recorded())
+def test_the_object_of_a_recorded_stream_has_the_expected_keys(dialect: str, entry: dict[str, Any]) -> None:
+    expected, told = entry["expected"], decode(dialect, [recorded_body(entry)])
+    for key in ("text", "refusal", "stop_reason"):
+        assert told[key] == expected[key]
+    assert told["reasoning"] == (expected["reasoning"] or "")
+    assert [(item["id"], item["type"], item["name"]) for item in told["other_items"]] == [
+        (item["id"], item["type"], item["name"]) for item in expected["other_items"]
+    ]
+    may_run = [call for call in expected["tool_calls"] if call["arguments"] is not None]
+    assert [(call["name"], call["arguments"], call.get("kind")) for call in told["tool_calls"]] == [
+        (call["name"], call["arguments"], call.get("kind")) for call in may_run
+    ]
+    raws = [call["raw"] for call in told["abandoned"] + told["invalid_calls"]]
+    assert raws == [call["arguments_raw"] for call in expected["tool_calls"] if call["arguments"] is None]
+
+
+@pytest.mark.parametrize("decoder", DIALECTS.values(), ids=DIALECTS.keys())
+@pytest.mark.parametrize("body", [b"", b"\n", b"<html><title>Oops</title>", b'{"error": "no"}', b"\xff\xfe\x00", b"{}"])
+def test_a_body_that_is_no_turn_ends_in_an_error(decoder: Callable[[], Decoder], body: bytes) -> None:
+    for cut in some_cuts(body, 3):
+        found = outcome(decoder(), cut)
+        assert found.error is not None
+        assert found.turn.stop_reason == "error"
+        assert not found.turn.calls
