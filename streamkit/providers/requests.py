@@ -1,0 +1,67 @@
+"""What the requests of several dialects share: who said what, ids that a provider takes, images, arguments."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import itertools
+import json
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from ..items import History, Image, Item, Message, ToolCall, ToolOutput
+
+logger = logging.getLogger("streamkit")
+
+Speaker = Literal["user", "model", "results"]
+
+_said: set[str] = set()
+
+
+def in_order(history: History) -> Iterator[tuple[Speaker, list[Item]]]:
+    """The items of a history as runs of one speaker: the person, the model, or we with the results of its calls."""
+    for speaker, items in itertools.groupby(history, _speaker):
+        yield speaker, list(items)
+
+
+def _speaker(item: Item) -> Speaker:
+    if type(item) is ToolOutput:
+        return "results"
+    return "user" if type(item) is Message and item.role == "user" else "model"
+
+
+def legal_id(call_id: str, legal: re.Pattern[str]) -> str:
+    """The id itself where a provider takes it; else one made of it, the same for the call and its result."""
+    if legal.fullmatch(call_id):
+        return call_id
+    return f"call_{hashlib.sha256(call_id.encode()).hexdigest()[:24]}"
+
+
+def arguments_object(call: ToolCall) -> dict[str, Any]:
+    """The arguments as an object, for dialects that have them so. Text that is none goes under `input`."""
+    if not call.custom:
+        try:
+            value = json.loads(call.arguments or "{}")
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict):
+            return value
+    return {"input": call.arguments}
+
+
+def base64_of(image: Image) -> str:
+    return base64.b64encode(image.data).decode()
+
+
+def image_url(image: Image) -> str:
+    """The address of an image; of one that came as bytes, the bytes as a data URL."""
+    return image.url or f"data:{image.media_type};base64,{base64_of(image)}"
+
+
+def say_once(message: str) -> None:
+    """Log a line that would be the same for every request."""
+    if message not in _said:
+        _said.add(message)
+        logger.warning(message)

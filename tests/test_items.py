@@ -1,0 +1,33 @@
+"""The plain data of a history."""
+
+import msgspec
+import pytest
+
+from streamkit.items import History, image, user
+
+JPEG = b"\xff\xd8\xff\xe0rest"
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"\x89PNG\r\n\x1a\n", "image/png"),
+        (JPEG, "image/jpeg"),
+        (b"GIF89a", "image/gif"),
+        (b"RIFF\0\0\0\0WEBPVP8 ", "image/webp"),
+    ],
+)
+def test_the_kind_of_an_image_is_told_from_its_bytes(data: bytes, kind: str) -> None:
+    assert image(data).media_type == kind
+
+
+@pytest.mark.parametrize("source", [b"", b"RIFF\0\0\0\0WAVE", b"BM", "image.png", "file:///etc/passwd"])
+def test_what_is_no_image_is_refused(source: bytes | str) -> None:
+    with pytest.raises(ValueError, match="image|PNG"):
+        image(source)
+
+
+def test_an_image_goes_through_json_and_does_not_fill_the_screen() -> None:
+    history: History = (user("What is this?", image(JPEG)),)
+    assert msgspec.json.decode(msgspec.json.encode(history), type=History) == history
+    assert repr(image(JPEG)) == "Image(8 bytes of image/jpeg)"
