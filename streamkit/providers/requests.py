@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from ..items import History, Image, Item, Message, ToolCall, ToolOutput
+from ..items import History, Image, Item, Message, ToolCall, ToolOutput, user
 
 logger = logging.getLogger("streamkit")
 
@@ -49,6 +49,15 @@ def arguments_object(call: ToolCall) -> dict[str, Any]:
         if isinstance(value, dict):
             return value
     return {"input": call.arguments}
+
+
+def images_of_results(results: list[Item]) -> list[Message]:
+    """The images of a run of results, as a message of the person: for providers whose results hold text alone."""
+    outputs = [item for item in results if type(item) is ToolOutput and item.images]
+    if not outputs:
+        return []
+    tools = ", ".join(output.tool for output in outputs)
+    return [user(f"The images are from the results of: {tools}", *(each for item in outputs for each in item.images))]
 
 
 def base64_of(image: Image) -> str:

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from streamkit.items import Item, Reasoning, ToolCall, ToolOutput, assistant, image, user
-from streamkit.providers.requests import arguments_object, image_url, in_order, legal_id, say_once
+from streamkit.providers.requests import arguments_object, image_url, images_of_results, in_order, legal_id, say_once
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 PNG = b"\x89PNG\r\n\x1a\nrest"
@@ -45,6 +45,17 @@ def test_arguments_become_an_object(call: ToolCall, arguments: dict[str, object]
 def test_the_address_of_an_image_may_be_its_bytes() -> None:
     assert image_url(image("https://example.org/a.png")) == "https://example.org/a.png"
     assert image_url(image(PNG)) == "data:image/png;base64,iVBORw0KGgpyZXN0"
+
+
+def test_images_of_results_become_one_message_that_names_their_tools() -> None:
+    one, two = image(PNG), image("https://example.org/a.png")
+    results: list[Item] = [
+        ToolOutput("1", "f", "a", images=(one,)),
+        ToolOutput("2", "g", "b"),
+        ToolOutput("3", "h", "c", images=(two, one)),
+    ]
+    assert images_of_results(results) == [user("The images are from the results of: f, h", one, two, one)]
+    assert images_of_results(results[1:2]) == []
 
 
 def test_what_holds_for_every_request_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
