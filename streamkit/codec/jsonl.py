@@ -1,0 +1,113 @@
+"""JSON lines: bytes to lines.
+
+Knows nothing of HTTP or providers, and reads no JSON: it gives the text of each line.
+Source: jsonlines.org; lines end with LF, and a CR before it belongs to the end. Blank lines are nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import NoReturn
+
+from ..errors import DecodeError, DecoderClosed
+from .sse import LIMIT_BYTES, Sse
+
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+class JsonLinesDecoder:
+    """Bytes to the lines of a body, however the bytes were cut.
+
+    feed(data) -> the lines that are now whole; data may be empty or end anywhere, inside a character too. end() ->
+    nothing. Both raise DecodeError: bytes that are not UTF-8, or a line of more than limit_bytes (default 64 MiB). The
+    lines before the broken one are given first, and the next call raises. After an error, or after end(), feed raises
+    DecoderClosed.
+
+    A body whose first line begins no JSON object is something else, such as a page: its lines are given as `others`.
+
+    unfinished: after end(), the last line, where it has no line end. Who can tell a whole line from half a one may use
+    it.
+    """
+
+    def __init__(self, *, limit_bytes: int = LIMIT_BYTES) -> None:
+        self.unfinished: Sse | None = None
+        self._limit_bytes = limit_bytes
+        self._pieces: list[bytes] = []  # of the line that is not whole yet
+        self._size = 0
+        self._is_json: bool | None = None  # None: no line has come
+        self._failure: DecodeError | None = None
+        self._closed = False
+
+    def feed(self, data: bytes) -> list[str | Sse]:
+        if self._closed or self._failure is not None:
+            self._refuse()
+        lines: list[str | Sse] = []
+        end = data.rfind(b"\n") + 1
+        if end:
+            whole = b"".join([*self._pieces, data[:end]])
+            self._pieces.clear()
+            self._size = 0
+            self._read(whole, lines)
+            data = data[end:]
+        if data:
+            self._keep(data)
+        if not lines and self._failure is not None:
+            self._refuse()
+        return lines
+
+    feed_bare = feed
+
+    def end(self) -> list[str | Sse]:
+        if self._closed or self._failure is not None:
+            self._refuse()
+        self._closed = True
+        with contextlib.suppress(UnicodeDecodeError):  # cut inside a character
+            rest: list[str | Sse] = []
+            self._add(b"".join(self._pieces).decode(), rest)
+            self.unfinished = next((Sse(line) if isinstance(line, str) else line for line in rest), None)
+        return []
+
+    def _refuse(self) -> NoReturn:
+        if self._closed or self._failure is None:
+            raise DecoderClosed("this decoder has ended or failed: a new body needs a new one")
+        self._closed = True
+        raise self._failure
+
+    def _keep(self, data: bytes) -> None:
+        """Keep the beginning of a line until its end comes."""
+        if self._failure is not None:
+            return
+        self._pieces.append(data)
+        self._size += len(data)
+        if self._size - data.endswith(b"\r") > self._limit_bytes:  # that CR may be of the line end
+            self._failure = self._too_long()
+
+    def _read(self, whole: bytes, lines: list[str | Sse]) -> None:
+        """Add whole lines to lines, up to the first that is broken."""
+        try:
+            if len(whole) <= self._limit_bytes:
+                for line in whole.decode().split("\n"):
+                    self._add(line, lines)
+                return
+        except UnicodeDecodeError:
+            pass  # of the lines before the broken one none was added
+        try:
+            for raw in whole.split(b"\n"):
+                if len(raw.removesuffix(b"\r")) > self._limit_bytes:
+                    self._failure = self._too_long()
+                    return
+                self._add(raw.decode(), lines)
+        except UnicodeDecodeError as error:
+            self._failure = DecodeError(f"the stream is not UTF-8: {error.reason}")
+
+    def _add(self, line: str, lines: list[str | Sse]) -> None:
+        line = line.strip()
+        if self._is_json is None:
+            line = line.removeprefix(_BYTE_ORDER_MARK).lstrip()
+            if line:
+                self._is_json = line.startswith("{")
+        if line:
+            lines.append(line if self._is_json else Sse("", others=(line,)))
+
+    def _too_long(self) -> DecodeError:
+        return DecodeError(f"a line of the stream is longer than {self._limit_bytes} bytes")
