@@ -11,12 +11,14 @@ import msgspec
 from ..errors import DecodeError, ModelError
 from ..items import ProviderTool, Reasoning, ToolCall, UnknownItem
 from ..providers.model import Decoder
+from ..providers.ollama_decoder import OllamaDecoder
 from ..providers.openai_chat_decoder import OpenAIChatDecoder
 from ..turn_builder import Failed, Finished, Part, TurnBuilder
 from ..turns import Turn, TurnEvent
 
 DIALECTS: dict[str, Callable[[], Decoder]] = {
     "openai-chat": OpenAIChatDecoder,
+    "ollama": OllamaDecoder,
 }
 
 
