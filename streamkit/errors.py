@@ -12,6 +12,7 @@
     ├── ReducerError           a reducer has no value to give
     ├── InvalidInput           arguments that do not fit their tool
     ├── InvalidCall            a call that does not fit its tool
+    ├── VerdictRefused         a verdict on a call that does not wait for it
     ├── HistoryError           calls and results do not pair up
     ├── DecodeError            bytes that are not what they should be
     │   └── DecoderClosed      bytes after the end, or after an error
@@ -24,6 +25,10 @@
     │   ├── BadModelOutput     the provider could not read what its model wrote
     │   ├── IdleTimeout        nothing came for too long
     │   └── TurnTimeout        the whole turn took too long
+    ├── JournalError           a journal cannot be read or written
+    │   ├── JournalMismatch    a call is not the one that was written down
+    │   ├── RunIsHeld          another process or task drives the run
+    │   └── UnknownRun         nothing is written down of the run
     └── LocalModelError        the local model did not start, or ended
 
 A mistake of the program is raised where it is made, with its fix. What a model should read is no exception but a
@@ -89,6 +94,10 @@ class InvalidCall(StreamkitError):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
         self.failure = failure
+
+
+class VerdictRefused(StreamkitError):
+    """A verdict that cannot be taken; nothing is changed by it. The message is for whoever sent it."""
 
 
 class HistoryError(StreamkitError, ValueError):
@@ -175,6 +184,22 @@ class TurnTimeout(ModelError):
     """The turn took longer than it may in all, however much came."""
 
     kind = "timeout"
+
+
+class JournalError(StreamkitError):
+    """The store of a journal cannot be read or written: it is full, locked, damaged, or of a later version."""
+
+
+class JournalMismatch(JournalError):
+    """A call has the execution id of one that is written down, but another tool or other arguments."""
+
+
+class RunIsHeld(JournalError):
+    """Somebody else drives the run; the message says who."""
+
+
+class UnknownRun(JournalError):
+    """Nothing is written down of the run, or not as much as was asked for."""
 
 
 class LocalModelError(StreamkitError):

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -170,7 +171,9 @@ class _Execution:
                 raise
 
         try:
-            verdict = await self._authorize(Question(valid, place.execution_id, self._context, announce))
+            verdict = await self._authorize(
+                Question(valid, place.execution_id, self._context, announce, partial(self._problem_with, valid))
+            )
             await drop_own_cancellation()
             if not isinstance(verdict, Allow | Deny | Undecided):
                 raise TypeError(f"authorize gave a {type(verdict).__name__}, not Allow, Deny or Undecided")
@@ -182,6 +185,13 @@ class _Execution:
                 raise_as_it_is(downstream or raised)
             logger.warning("authorize raised for a call of %s", valid.tool.name, exc_info=raised)
             return Deny("it could not be decided whether this call may run")
+
+    def _problem_with(self, valid: ValidCall, arguments: Mapping[str, Any]) -> str | None:
+        try:
+            self._toolkit.revalidate(valid, arguments)
+        except InvalidCall as invalid:
+            return invalid.failure.message
+        return None
 
     def _allow(self, place: _Place, valid: ValidCall) -> None:
         place.valid = valid

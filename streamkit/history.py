@@ -200,19 +200,51 @@ class Conversation(msgspec.Struct, frozen=True):
     usage: Usage = Usage()
     ended: Ended | None = None
 
+    @property
+    def waiting(self) -> dict[str, ToolCall]:
+        """The calls of the unsettled turn that have no result yet, by execution id."""
+        if self.turn is None:
+            return {}
+        done = {result.call_id for result in self.results if not isinstance(result, Pending)}
+        return {f"{call.turn_id}.{call.place}": call for call in self.turn.calls if call.call_id not in done}
+
+    def take(self, turn: Turn) -> Conversation:
+        """The state in which the calls of a turn are about to run: it is unsettled until all have their results."""
+        if self.turn is not None:
+            raise HistoryError(f"turn {self.turn.turn_id} is not settled: it has pending calls")
+        usage = self.usage + turn.usage
+        return Conversation(self.history, turn, (), self.turns + 1, usage)
+
+    def settle(self, results: Sequence[ToolResult]) -> Conversation:
+        """The state after results for calls that wait; the turn stays unsettled while one of its calls has none.
+
+        Raises HistoryError where no turn is unsettled, and for the result of a call that does not wait.
+        """
+        turn = self.turn
+        if turn is None:
+            raise HistoryError("no turn is unsettled, so no call waits for a result")
+        by_id = {result.call_id: result for result in results}
+        if strange := by_id.keys() - {call.call_id for call in self.waiting.values()}:
+            raise HistoryError(f"results without a call in turn {turn.turn_id}: {', '.join(sorted(strange))}")
+        if len(by_id) < len(results):
+            raise HistoryError(f"two results for one call of turn {turn.turn_id}")
+        known = {result.call_id: result for result in self.results} | by_id
+        usage = sum((result.usage for result in results if not isinstance(result, Pending)), self.usage)
+        if len(known) < len(turn.calls) or any(isinstance(result, Pending) for result in known.values()):
+            ordered = tuple(known[call.call_id] for call in turn.calls if call.call_id in known)
+            waits = any(isinstance(result, Pending) for result in ordered)
+            return Conversation(self.history, turn, ordered, self.turns, usage, "pending" if waits else None)
+        ended = None if turn.wants_more else _ENDED.get(turn.stop_reason, "unknown")
+        return Conversation(append_turn(self.history, turn, tuple(known.values())), None, (), self.turns, usage, ended)
+
     def add(self, turn: Turn, results: Sequence[ToolResult] = ()) -> Conversation:
         """The state after a turn and the results of its calls; with a Pending among them the turn stays unsettled.
 
         Raises HistoryError as append_turn does.
         """
-        if self.turn is not None:
-            raise HistoryError(f"turn {self.turn.turn_id} is not settled: it has pending calls")
-        usage = sum((result.usage for result in results if not isinstance(result, Pending)), self.usage + turn.usage)
-        turns = self.turns + 1
-        if any(isinstance(result, Pending) for result in results):
-            return Conversation(self.history, turn, tuple(results), turns, usage, "pending")
-        ended = None if turn.wants_more else _ENDED.get(turn.stop_reason, "unknown")
-        return Conversation(append_turn(self.history, turn, results), None, (), turns, usage, ended)
+        if len(results) < len(turn.calls) and not any(isinstance(result, Pending) for result in results):
+            append_turn(self.history, turn, results)  # refuses what settle would wait for
+        return self.take(turn).settle(results)
 
     def say(self, *items: Item) -> Conversation:
         """The state in which these items, mostly a message of the person, follow; the loop may go on."""

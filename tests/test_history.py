@@ -1,5 +1,7 @@
 """Histories always pair calls and results, whatever happened."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -193,3 +195,50 @@ def test_a_pending_call_leaves_its_turn_unsettled() -> None:
 def test_a_conversation_round_trips_through_json() -> None:
     state = Conversation((user("go"),)).add(turn(ONE), [value(ONE)]).add(turn(TWO), [Pending("c2", "read")])
     assert msgspec.json.decode(msgspec.json.encode(state), type=Conversation) == state
+
+
+# An unsettled turn
+
+
+def two_calls() -> Turn:
+    calls = tuple(ToolCall(f"c{place}", "read", "{}", "turn_1", place) for place in range(2))
+    return Turn("turn_1", items=calls, stop_reason="tool_calls", usage=Usage(10, 1))
+
+
+def test_the_calls_that_wait_are_known_by_their_execution_ids() -> None:
+    taken = Conversation().take(two_calls())
+    assert list(taken.waiting) == ["turn_1.0", "turn_1.1"]
+    assert list(taken.settle([Value("c0", "read", 1, "1")]).waiting) == ["turn_1.1"]
+    assert list(taken.settle([Pending("c0", "read")]).waiting) == ["turn_1.0", "turn_1.1"]
+    assert Conversation().waiting == {}
+
+
+def test_a_turn_is_settled_one_result_after_the_other_as_it_is_at_once() -> None:
+    one, other = Value("c0", "read", 1, "1", Usage(1, 1)), Failure("c1", "read", "denied", "no", usage=Usage(2, 2))
+    at_once = Conversation((user("go"),)).add(two_calls(), [one, other])
+    taken = Conversation((user("go"),)).take(two_calls())
+    for first, second in ((one, other), (other, one)):
+        half = taken.settle([first])
+        assert (half.turn, half.ended, half.history) == (two_calls(), None, (user("go"),))
+        assert half.settle([second]) == at_once
+    pending = taken.settle([one, Pending("c1", "read")])
+    assert pending.ended == "pending"
+    assert pending.settle([other]) == at_once
+    assert at_once.usage == Usage(13, 4)
+    assert at_once.turns == 1
+
+
+@pytest.mark.parametrize(
+    ("results", "message"),
+    [
+        ([Value("c0", "read", 1, "1")], "without a call"),
+        ([Value("zz", "read", 1, "1")], "without a call"),
+        ([Value("c1", "read", 1, "1"), Value("c1", "read", 1, "1")], "two results"),
+    ],
+)
+def test_a_result_that_nobody_waits_for_is_refused(results: list[Any], message: str) -> None:
+    half = Conversation().take(two_calls()).settle([Value("c0", "read", 1, "1")])
+    with pytest.raises(HistoryError, match=message):
+        half.settle(results)
+    with pytest.raises(HistoryError, match="no turn is unsettled"):
+        Conversation().settle(results)
