@@ -151,5 +151,12 @@ def test_a_name_is_kept_unless_the_reader_finds_it_in_the_data(pieces: list[byte
     "block", [b"event: error\ndata: no", b"event: a\ndata: 1\ndata: 2", b"event: a\nid: 1\ndata: 2", b"event: ping"]
 )
 def test_a_bare_event_loses_nothing_but_its_name(block: bytes) -> None:
-    body = b"event: a\ndata: 1\n\n" + block + b"\n\n"
-    assert SseDecoder().feed_bare(body) == SseDecoder().feed(body)
+    for body in (b"event: a\ndata: 1\n\n" + block + b"\n\n", block + b"\n\nevent: b\ndata: 1\n\n"):
+        assert SseDecoder().feed_bare(body) == SseDecoder().feed(body)
+
+
+@pytest.mark.parametrize("names", ["a", "ab", "aab", "abba"])
+def test_bare_events_are_the_same_whatever_their_names_are(names: str) -> None:
+    datas = [f"{place} event: error data: " for place in range(len(names))]
+    body = "".join(f"event: {name}\ndata: {data}\n\n" for name, data in zip(names, datas, strict=True))
+    assert SseDecoder().feed_bare(body.encode()) == datas
