@@ -79,27 +79,19 @@ def told(events: Sequence[RunEvent]) -> list[str]:
         if isinstance(event, ToolInputDelta) and lines[-1].startswith(f"delta {event.call_id} "):
             lines[-1] += event.delta
         else:
-            lines.append(in_words(event))
+            lines.append(IN_WORDS.get(type(event), repr)(event))
     return lines
 
 
-def in_words(event: RunEvent) -> str:
-    match event:
-        case TurnStarted():
-            return "turn"
-        case TurnEnded(turn=turn):
-            return f"end {turn.stop_reason}"
-        case TextDelta(text=text):
-            return f"text {text}"
-        case ToolInputStart(call_id=call_id, tool=name):
-            return f"start {call_id} {name}"
-        case ToolInputDelta(call_id=call_id, delta=delta):
-            return f"delta {call_id} {delta}"
-        case ToolInputAvailable(call_id=call_id, arguments=arguments):
-            return f"available {call_id} {arguments}"
-        case ToolInputAbandoned(call_id=call_id, reason=reason):
-            return f"abandoned {call_id} {reason}"
-    return type(event).__name__
+IN_WORDS: dict[type, Callable[[Any], str]] = {
+    TurnStarted: lambda event: "turn",
+    TurnEnded: lambda event: f"end {event.turn.stop_reason}",
+    TextDelta: lambda event: f"text {event.text}",
+    ToolInputStart: lambda event: f"start {event.call_id} {event.tool}",
+    ToolInputDelta: lambda event: f"delta {event.call_id} {event.delta}",
+    ToolInputAvailable: lambda event: f"available {event.call_id} {event.arguments}",
+    ToolInputAbandoned: lambda event: f"abandoned {event.call_id} {event.reason}",
+}
 
 
 async def seen(turn: Flow[TurnEvent, Turn]) -> tuple[list[TurnEvent], Turn]:
