@@ -242,7 +242,7 @@ def assert_recorded(entry: dict[str, Any], found: Outcome) -> None:
     for call, wanted in zip(calls, expected["tool_calls"], strict=True):
         assert (call.call_id, call.name) == (wanted["id"] or call.call_id, wanted["name"])
         if wanted["arguments"] is None:
-            assert call.problem is not None
+            assert call.problem is not None or call.abandoned is not None
             assert call.arguments == wanted["arguments_raw"]
         else:
             assert (json.loads(call.arguments), call.problem) == (wanted["arguments"], None)
