@@ -42,6 +42,7 @@ ROWS = (
         "coercion",
         "reducers",
         "history",
+        "redaction",
         "ledger",
     ),
     (
@@ -72,8 +73,8 @@ ROWS = (
         "providers.sdk_streams",
         "providers.named",
     ),
-    ("toolkit", "answers", "journal.entry"),
-    ("approval", "calls", "limits"),
+    ("toolkit", "answers", "journal.entry", "journal.store", "journal.log", "journal.journals"),
+    ("approval", "asking", "desk", "running", "calls", "limits"),
     ("execute",),
     ("loops",),
     ("journal.*", "wire.*", "web.*", "mcp.*", "local.*", "terminal", "testing.*"),  # x.*: whatever else is in folder x

@@ -3,6 +3,17 @@
 from .cuts import every_cut
 from .decoding import decode
 from .grammar import GrammarError, check_grammar
+from .journals import check_journal_store
 from .scripted import ScriptedModel, call, interleave, stop
 
-__all__ = ["GrammarError", "ScriptedModel", "call", "check_grammar", "decode", "every_cut", "interleave", "stop"]
+__all__ = [
+    "GrammarError",
+    "ScriptedModel",
+    "call",
+    "check_grammar",
+    "check_journal_store",
+    "decode",
+    "every_cut",
+    "interleave",
+    "stop",
+]

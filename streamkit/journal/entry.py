@@ -1,0 +1,118 @@
+"""What is written down of a run.
+
+Entries come in order, each with a number from 1. Most of them are there for whoever goes on with the run after a crash
+(`RunLog` reads them); `Shown` is for whoever watches it, and holds what the consumer was told.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from ..history import Conversation
+from ..items import Tagged
+from ..tool_events import Failure, RunEvent, Value
+from ..turns import Turn
+
+Effects = Literal["none", "idempotent", "once"]
+"""What a call may do to the world: nothing, the same however often it runs with one execution id, or something new
+each time."""
+
+
+class RunTaken(Tagged, frozen=True):
+    """Somebody begins to drive the run, or goes on with it. driver: who."""
+
+    driver: str
+
+
+class StateSaved(Tagged, frozen=True):
+    """The state of the loop. Its history holds only what is new: before it stand the first `kept` items of the state
+    before."""
+
+    kept: int
+    state: Conversation
+
+
+class TurnTaken(Tagged, frozen=True):
+    """The model has answered with calls, and they are about to run."""
+
+    turn: Turn
+
+
+class Decided(Tagged, frozen=True):
+    """Somebody has decided about a call. arguments: those it shall run with, None for its own. reason: of a denial.
+
+    original: what the model wrote, where it shall run with others.
+    """
+
+    execution_id: str
+    allowed: bool
+    arguments: Any = None
+    original: Any = None
+    reason: str = ""
+
+
+class CallStarted(Tagged, frozen=True):
+    """A call is about to run. digest: of the arguments as the model wrote them; empty where something is hidden."""
+
+    execution_id: str
+    call_id: str
+    tool: str
+    arguments: Any
+    digest: str
+    attempt: int
+    effects: Effects
+
+
+class CallFinished(Tagged, frozen=True):
+    """A call has its result. seconds: that it ran; 0 where it never did."""
+
+    execution_id: str
+    result: Value | Failure
+    seconds: float = 0.0
+
+
+class Shown(Tagged, frozen=True):
+    """An event that went to the consumer."""
+
+    event: RunEvent
+
+
+class RunEnded(Tagged, frozen=True):
+    """The run is over: nothing follows, unless somebody goes on with it. error: what it ended with, None if well."""
+
+    error: str | None = None
+
+
+Entry = RunTaken | StateSaved | TurnTaken | Decided | CallStarted | CallFinished | Shown | RunEnded
+
+_decode = msgspec.json.Decoder(Entry).decode
+
+
+def _told(value: object) -> object:
+    """What stands for an object that JSON does not know: what a pydantic model says of itself, or its repr."""
+    dump = getattr(value, "model_dump", None)
+    return dump(mode="json") if callable(dump) else repr(value)[:1000]
+
+
+encode = msgspec.json.Encoder(enc_hook=_told).encode
+"""An entry as JSON."""
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON knows it."""
+    return msgspec.to_builtins(value, enc_hook=_told, str_keys=True)
+
+
+def decode(written: bytes | str) -> Entry:
+    """The entry that was encoded. Raises msgspec.DecodeError for anything else."""
+    entry: Entry = _decode(written)
+    return entry
+
+
+class Numbered(msgspec.Struct, frozen=True):
+    """An entry with its number."""
+
+    number: int
+    entry: Entry

@@ -1,0 +1,124 @@
+"""`Journal`: runs that are written down, so that they can go on after a crash, and be watched from elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import msgspec
+
+from ..errors import JournalError, UnknownRun
+from ..flows import Flow, Sink
+from ..groups import LoneErrorGroup
+from ..redaction import Redact, Redaction
+from ..tool_events import RunEvent
+from .entry import RunEnded, RunTaken, Shown
+from .log import RunLog
+from .store import JournalStore
+
+FLUSH_SECONDS = 0.05
+"""Events are written at latest so long after they were shown."""
+
+logger = logging.getLogger("streamkit")
+
+
+class Followed(msgspec.Struct, frozen=True):
+    """An event of a run, and the number to go on from: `follow(run_id, after=number)`."""
+
+    number: int
+    event: RunEvent
+
+
+class Journal:
+    """Drives runs that are written down.
+
+    store: where. events: whether what the consumer is shown is written down, too; without it nobody can follow, and a
+    run writes less. redact: what is written of arguments and values instead of what they are. A run that goes on after
+    a crash reads what was written: so does the model that it asks.
+    """
+
+    def __init__(self, store: JournalStore, *, events: bool = True, redact: Redact | None = None) -> None:
+        self.store = store
+        self._events = events
+        self._redact = redact
+
+    @asynccontextmanager
+    async def drive(self, run_id: str) -> AsyncIterator[RunLog]:
+        """The run with this id, to be driven inside of the block: a new one, or one that goes on.
+
+        Raises RunIsHeld where somebody else drives it, and JournalError where the store fails.
+        """
+        redaction = None if self._redact is None else Redaction(self._redact)
+        log = RunLog(self.store, run_id, events=self._events, redaction=redaction)
+        async with self.store.hold(run_id), LoneErrorGroup() as tasks:
+            await log.load()
+            await self.store.append(run_id, [RunTaken(driver())], durable=False)
+            tasks.start_soon(_flush, log)
+            try:
+                yield log
+            except BaseException as error:
+                with anyio.CancelScope(shield=True):
+                    await _end(log, error)
+                raise
+            await log.end(None)
+            tasks.cancel_scope.cancel()
+
+    @asynccontextmanager
+    async def resume(self, run_id: str) -> AsyncIterator[RunLog]:
+        """As drive, but raises UnknownRun for a run of which nothing is written down."""
+        await self._last(run_id)
+        async with self.drive(run_id) as log:
+            yield log
+
+    def follow(self, run_id: str, *, after: int = 0) -> Flow[Followed, None]:
+        """The events of a run behind a number, then those to come until it ends; each of them once.
+
+        A run whose process is gone has not ended: its followers wait until somebody goes on with it. Raises UnknownRun
+        for a run, or a number, of which nothing is written down.
+        """
+        return Flow(lambda out: self._follow(out, run_id, after))
+
+    async def _follow(self, out: Sink[Followed], run_id: str, after: int) -> None:
+        last = await self._last(run_id)
+        if not 0 <= after <= last:
+            raise UnknownRun(f"run {run_id} has no event {after}: the last is {last}")
+        ended = after == last and type((await self.store.read(run_id, after - 1, limit=1))[0].entry) is RunEnded
+        while True:
+            page = await self.store.read(run_id, after)
+            for numbered in page:
+                after = numbered.number
+                if type(numbered.entry) is Shown:
+                    await out.send(Followed(after, numbered.entry.event))
+                ended = type(numbered.entry) is RunEnded
+            if not page:
+                if ended:
+                    return
+                await self.store.wait(run_id, after)
+
+    async def _last(self, run_id: str) -> int:
+        last = await self.store.last(run_id)
+        if not last:
+            raise UnknownRun(f"nothing is written down of a run {run_id}")
+        return last
+
+
+def driver() -> str:
+    """Who this process is, for people."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+async def _flush(log: RunLog) -> None:
+    while True:
+        await anyio.sleep(FLUSH_SECONDS)
+        await log.flush()
+
+
+async def _end(log: RunLog, error: BaseException) -> None:
+    try:
+        await log.end(error)
+    except JournalError:  # why the run failed weighs more
+        logger.warning("the end of run %s could not be written down", log.run_id, exc_info=True)

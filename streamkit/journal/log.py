@@ -1,0 +1,193 @@
+"""`RunLog`: one run as it is written down, and as it is found again after a crash."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from ..errors import JournalMismatch
+from ..history import Conversation
+from ..items import History, ToolCall, TurnItem
+from ..redaction import Redaction
+from ..tool_events import Failure, RunEvent, Value
+from ..turns import Turn
+from .entry import CallFinished, CallStarted, Decided, Effects, Entry, RunEnded, Shown, StateSaved, TurnTaken, plain
+from .store import PAGE, JournalStore
+
+HIDDEN = "its arguments were hidden when they were written down, so it cannot run any more"
+
+BATCH = 256
+"""So many events are kept together before they are written, unless something durable takes them along earlier."""
+
+
+class RunLog:
+    """A run that somebody drives. Made by `Journal.drive`.
+
+    conversation: where the run stands: None for a new one; with an unsettled `turn` where calls of it have no result
+    yet.
+    """
+
+    def __init__(self, store: JournalStore, run_id: str, *, events: bool, redaction: Redaction | None) -> None:
+        self.run_id = run_id
+        self.conversation: Conversation | None = None
+        self._store = store
+        self._keeps_events = events
+        self._redaction = redaction
+        self._pending: list[Entry] = []
+        self._written: History = ()  # of the state that was saved last, as it was given
+        self._verdicts: dict[str, Decided] = {}
+        self._started: dict[str, CallStarted] = {}
+        self._finished: dict[str, CallFinished] = {}
+
+    # What is found again
+
+    async def load(self) -> None:
+        """Read what was written before."""
+        after = 0
+        while page := await self._store.read(self.run_id, after, limit=PAGE, shown=False):
+            for numbered in page:
+                self._take_in(numbered.entry)
+            after = page[-1].number
+        if self.conversation is not None and self.conversation.turn is not None:
+            self.conversation = self._settle_what_is_known(self.conversation, self.conversation.turn)
+
+    def _take_in(self, entry: Entry) -> None:
+        match entry:
+            case StateSaved(kept=kept, state=state):
+                history = self.conversation.history if self.conversation else ()
+                self.conversation = msgspec.structs.replace(state, history=history[:kept] + state.history)
+                self._written = self.conversation.history
+                if state.turn is None:
+                    self._forget_calls()
+            case TurnTaken(turn=turn):
+                self.conversation = (self.conversation or Conversation()).take(turn)
+            case Decided() if entry.reason != HIDDEN:  # else somebody has to decide again
+                self._verdicts[entry.execution_id] = entry
+            case CallStarted():
+                self._started[entry.execution_id] = entry
+            case CallFinished():
+                self._finished[entry.execution_id] = entry
+
+    def _settle_what_is_known(self, state: Conversation, turn: Turn) -> Conversation:
+        """The state with the results that the calls of its unsettled turn have already."""
+        items = tuple(self._as_it_ran(item) if isinstance(item, ToolCall) else item for item in turn.items)
+        state = msgspec.structs.replace(state, turn=msgspec.structs.replace(turn, items=items))
+        return state.settle([self._finished[known].result for known in state.waiting if known in self._finished])
+
+    def _as_it_ran(self, call: ToolCall) -> ToolCall:
+        if call.problem == HIDDEN and f"{call.turn_id}.{call.place}" in self._finished:
+            return msgspec.structs.replace(call, problem=None)
+        return call
+
+    def _forget_calls(self) -> None:
+        """The calls of a turn that is settled are asked for no more."""
+        self._verdicts.clear()
+        self._started.clear()
+        self._finished.clear()
+
+    def verdict(self, execution_id: str) -> Decided | None:
+        """What was decided about a call."""
+        return self._verdicts.get(execution_id)
+
+    def started(self, execution_id: str) -> CallStarted | None:
+        """The last attempt to run a call."""
+        return self._started.get(execution_id)
+
+    def finished(self, call: ToolCall, execution_id: str) -> CallFinished | None:
+        """The result of a call that has one. Raises JournalMismatch where it began as a call of something else."""
+        started = self._started.get(execution_id)
+        if started is not None and started.tool != call.name:
+            raise JournalMismatch(f"call {execution_id} is written down as one of {started.tool}, not of {call.name}")
+        if started is not None and started.digest not in ("", digest(call.arguments)):
+            raise JournalMismatch(f"call {execution_id} of {call.name} is written down with other arguments")
+        return self._finished.get(execution_id)
+
+    # What is written
+
+    async def start_call(
+        self, call: ToolCall, execution_id: str, arguments: dict[str, Any], *, attempt: int, effects: Effects
+    ) -> None:
+        """A call is about to run; when this returns, that survives a crash."""
+        seen = arguments if self._redaction is None else self._redaction.arguments(call.name, arguments)
+        known = digest(call.arguments) if seen == arguments else ""
+        entry = CallStarted(execution_id, call.call_id, call.name, plain(seen), known, attempt, effects)
+        self._started[execution_id] = entry
+        await self._write(entry, durable=True)
+
+    async def finish_call(self, execution_id: str, result: Value | Failure, seconds: float) -> None:
+        """A call has its result; when this returns, that survives a crash, if the call ran."""
+        entry = CallFinished(execution_id, self._redaction.result(result) if self._redaction else result, seconds)
+        self._finished[execution_id] = entry
+        await self._write(entry, durable=execution_id in self._started)
+
+    async def decide(self, call: ToolCall, decided: Decided) -> None:
+        """Somebody has decided about a call; when this returns, that survives a crash."""
+        self._verdicts[decided.execution_id] = decided
+        if self._redaction is not None and decided.arguments is not None:
+            seen, original = (self._redaction.arguments(call.name, of) for of in (decided.arguments, decided.original))
+            reason = decided.reason if seen == decided.arguments else HIDDEN
+            decided = msgspec.structs.replace(decided, arguments=seen, original=original, reason=reason)
+        await self._write(decided, durable=True)
+
+    async def take(self, turn: Turn) -> None:
+        """The model has answered with calls that are about to run. Durable with whatever durable comes next."""
+        if self._redaction is not None:
+            turn = msgspec.structs.replace(turn, items=tuple(self._hidden(item) for item in turn.items))
+        await self._write(TurnTaken(turn), durable=False)
+
+    def _hidden(self, item: TurnItem) -> TurnItem:
+        """The item as it is written. A call of which something is hidden cannot run later."""
+        assert self._redaction is not None
+        seen = self._redaction.item(item)
+        if isinstance(seen, ToolCall) and seen is not item and seen.problem is None:
+            return msgspec.structs.replace(seen, problem=HIDDEN)
+        return seen
+
+    async def save(self, state: Conversation) -> None:
+        """The loop has come to this state; when this returns, that survives a crash."""
+        kept = _shared(self._written, state.history)
+        written = msgspec.structs.replace(state, history=state.history[kept:])
+        if self._redaction is not None:
+            written = self._redaction.conversation(written)
+        self._written, self.conversation = state.history, state
+        if state.turn is None:
+            self._forget_calls()
+        await self._write(StateSaved(kept, written), durable=True)
+
+    async def show(self, event: RunEvent) -> None:
+        """An event goes to the consumer."""
+        seen = event if self._redaction is None else self._redaction.event(event)
+        if self._keeps_events and seen is not None:
+            self._pending.append(Shown(seen))
+            if len(self._pending) >= BATCH:
+                await self.flush()
+
+    async def end(self, error: BaseException | None) -> None:
+        """The run is over."""
+        said = None if error is None else f"{type(error).__name__}: {error}"
+        await self._write(RunEnded(said), durable=True)
+
+    async def flush(self) -> None:
+        """Write what is kept back."""
+        entries, self._pending = self._pending, []
+        if entries:
+            await self._store.append(self.run_id, entries, durable=False)
+
+    async def _write(self, entry: Entry, *, durable: bool) -> None:
+        entries, self._pending = [*self._pending, entry], []
+        await self._store.append(self.run_id, entries, durable=durable)
+
+
+def digest(arguments: str) -> str:
+    """Tells whether the arguments of two calls are the same text, and nothing of what it is."""
+    return hashlib.sha256(arguments.encode(errors="surrogatepass")).hexdigest()
+
+
+def _shared(history: History, other: History) -> int:
+    """How many items the two begin with that are the same objects."""
+    return next(
+        (place for place, (one, two) in enumerate(zip(history, other, strict=False)) if one is not two),
+        min(len(history), len(other)),
+    )

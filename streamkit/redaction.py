@@ -1,0 +1,118 @@
+"""Hiding what is nobody's business, before it is written down or leaves the program: in arguments and in values.
+
+The user says what: `redact(tool, value)` gives what is to be seen instead of a value: the arguments of a call by name,
+what it shows of its work, and what it gave.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from .history import Conversation
+from .items import Item, ToolCall, ToolOutput
+from .tool_events import (
+    ApprovalRequested,
+    Failure,
+    Intermediate,
+    Output,
+    RunEvent,
+    ToolInputField,
+    ToolResult,
+    ToolStarted,
+    Value,
+)
+from .turns import ToolInputAvailable, ToolInputDelta, ToolInputEvent, ToolInputStart, Turn, TurnEnded
+
+Redact = Callable[[str, Any], Any]
+
+T = TypeVar("T", bound=Item)
+R = TypeVar("R", bound=ToolResult)
+
+
+class Redaction:
+    """Applies one `redact` to the records of one run, inner runs included.
+
+    Pieces of arguments cannot be looked through, since a secret may be cut in two: so there are no deltas and fields of
+    a call, but its whole arguments when they are available.
+    """
+
+    def __init__(self, redact: Redact) -> None:
+        self._redact = redact
+        self._tools: dict[str, str] = {}  # by call id, while its input is written
+
+    def event(self, event: RunEvent) -> RunEvent | None:
+        """The event as it may be seen; None where it may not."""
+        match event:
+            case ToolInputStart() | ToolInputDelta() | ToolInputField() | ToolInputAvailable():
+                return self._input_event(event)
+            case TurnEnded(turn=turn):
+                return TurnEnded(self.turn(turn))
+            case ApprovalRequested(tool=tool) | ToolStarted(tool=tool):
+                return msgspec.structs.replace(event, arguments=self._redact(tool, event.arguments))
+            case Intermediate():
+                return self._intermediate(event)
+            case Output(result=result):
+                return msgspec.structs.replace(event, result=self.result(result))
+        return event
+
+    def _input_event(self, event: ToolInputEvent | ToolInputField) -> RunEvent | None:
+        match event:
+            case ToolInputStart(call_id=call_id, tool=tool):
+                self._tools[call_id] = tool
+            case ToolInputDelta() | ToolInputField():
+                return None
+            case ToolInputAvailable(call_id=call_id, arguments=text):
+                return ToolInputAvailable(call_id, self._text(self._tools.pop(call_id, ""), text))
+        return event
+
+    def _intermediate(self, event: Intermediate) -> Intermediate | None:
+        if event.event is None:
+            return msgspec.structs.replace(event, data=self._redact(event.tool, event.data))
+        inner = self.event(event.event)
+        return None if inner is None else msgspec.structs.replace(event, event=inner)
+
+    def arguments(self, tool: str, arguments: Any) -> Any:
+        return self._redact(tool, arguments)
+
+    def turn(self, turn: Turn) -> Turn:
+        return msgspec.structs.replace(turn, items=tuple(self.item(item) for item in turn.items))
+
+    def conversation(self, state: Conversation) -> Conversation:
+        return msgspec.structs.replace(
+            state,
+            history=tuple(self.item(item) for item in state.history),
+            turn=state.turn and self.turn(state.turn),
+            results=tuple(self.result(result) for result in state.results),
+        )
+
+    def item(self, item: T) -> T:
+        """An item of a history or a turn."""
+        if isinstance(item, ToolCall):
+            seen = self._text(item.name, item.arguments)
+            return item if seen == item.arguments else msgspec.structs.replace(item, arguments=seen)
+        if isinstance(item, ToolOutput):
+            return msgspec.structs.replace(item, text=self._text(item.tool, item.text))
+        return item
+
+    def result(self, result: R) -> R:
+        match result:
+            case Value(tool=tool, value=value, text=text):
+                return msgspec.structs.replace(result, value=self._redact(tool, value), text=self._text(tool, text))
+            case Failure(tool=tool, partial=partial) if partial is not None:
+                return msgspec.structs.replace(result, partial=self._redact(tool, partial))
+        return result
+
+    def _text(self, tool: str, text: str) -> str:
+        """Text that stands for a value: JSON, or itself."""
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            value = text
+        seen = self._redact(tool, value)
+        if seen == value:
+            return text
+        return seen if isinstance(seen, str) else msgspec.json.encode(seen).decode()
