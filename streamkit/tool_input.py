@@ -26,12 +26,16 @@ from .turns import ToolInputEvent
 
 
 class InputStart(msgspec.Struct, frozen=True, gc=False):
-    """The provider says that a call begins, and will say when it is whole. custom: its arguments are plain text."""
+    """The provider says that a call begins, and will say when it is whole.
+
+    custom: its arguments are plain text. without_id: the provider gives it no id, so it need not wait for one.
+    """
 
     index: int | None = None
     call_id: str | None = None
     name: str | None = None
     custom: bool = False
+    without_id: bool = False
 
 
 class InputDelta(msgspec.Struct, frozen=True, gc=False):
@@ -149,6 +153,8 @@ class ToolInput:
         if call is None or call.phase is Phase.READY or not part.call_id or call.provider_id != part.call_id:
             call = self._begin(part.index, events, has_end_marker=True, custom=part.custom)
         self._name(call, part.call_id, part.name)
+        if part.without_id:
+            call.call_id = call.call_id or _own_id(self._turn_id, call.place)
         if _can_start(call):
             events += call.start()
         return events

@@ -184,6 +184,11 @@ def test_a_call_is_announced_with_id_and_name_and_its_first_delta_is_what_came_b
     ]
 
 
+def test_a_call_that_gets_no_id_does_not_wait_for_one() -> None:
+    _, events = fed(InputStart(0, None, "f", without_id=True), piece("{", 0, "late"), InputStart(1, None, "g"))
+    assert events == [ToolInputStart("call_1_0", "f"), ToolInputDelta("call_1_0", "{")]
+
+
 def test_the_next_call_ends_the_one_before_that_is_whole() -> None:
     calls, events = fed(piece(OSLO, 0, "a", "f"), piece("", 1, "b", "g"))
     assert events == [
