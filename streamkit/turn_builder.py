@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from .call_input import CallInput
+from .call_input import CallInput, Phase
 from .errors import ModelError
 from .items import Message, Opaque, ProviderTool, Reasoning, StopReason, TurnItem, UnknownItem, Usage
 from .tool_input import InputDelta, InputEnd, InputOpaque, InputPart, InputStart, ToolInput, WholeCall
@@ -56,9 +56,13 @@ class Finished(msgspec.Struct, frozen=True):
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """The turn has failed: what came before counts, then the error is raised. Nothing is read after it."""
+    """The turn has failed: what came before counts, then the error is raised. Nothing is read after it.
+
+    stop_word: the provider's own word for the reason to stop, if it gave one.
+    """
 
     error: ModelError
+    stop_word: str | None = None
 
 
 Part = (
@@ -81,7 +85,9 @@ class TurnBuilder:
 
     add(part) -> its events; raises the error of a `Failed`. Then either end() -> the events that close a turn whose end
     was declared, or fail(reason) -> those of a turn that was cut; fail also after end, for a turn that nobody will
-    answer any more. turn() -> the turn, after either. TurnStarted and TurnEnded are sent by whoever runs the turn.
+    answer any more. turn() -> the turn, after either. restart() -> the events that take the calls back; the same turn
+    begins anew, and nothing is left of what came but its usage. TurnStarted, TurnRestarted and TurnEnded are sent by
+    whoever runs the turn.
 
     finished: the end has been declared; parts after it are let go. usage: reported until now. tool_names: the known
     tools. may_call: False for a turn that may call none: calls that the model writes all the same are discarded.
@@ -90,18 +96,30 @@ class TurnBuilder:
     def __init__(self, turn_id: str, model: str, tool_names: Iterable[str] = (), *, may_call: bool = True) -> None:
         self.turn_id = turn_id
         self.model = model
-        self.finished = False
+        self._tool_names = frozenset(tool_names)
         self._may_call = may_call
-        self._input = ToolInput(turn_id, tool_names)
+        self._spent = Usage()  # before the restart
+        self._begin()
+
+    def _begin(self) -> None:
+        self.finished = False
+        self._input = ToolInput(self.turn_id, self._tool_names)
         self._calls = self._input.calls
         self._calls_placed = 0
         self._items: list[_OpenItem | CallInput | ProviderTool | UnknownItem] = []
         self._open: _OpenItem | None = None  # what the next piece of the same kind goes on with
         self._reasoning: _OpenItem | None = None  # the last
         self._refusal: list[str] = []
-        self.usage = Usage()
+        self.usage = self._spent
         self._stop_reason: StopReason = "unknown"
         self._stop_word: str | None = None
+
+    def restart(self) -> list[ToolInputEvent]:
+        shown = [call for call in self._calls if call.phase in (Phase.COLLECTING, Phase.READY)]
+        events = [event for call in shown for event in call.abandon("retried", "the turn begins anew")]
+        self._spent = self.usage
+        self._begin()
+        return events
 
     def add(self, part: Part) -> list[TurnEvent]:
         events: list[TurnEvent] = []
@@ -164,8 +182,9 @@ class TurnBuilder:
                 (item or self._place(_OpenItem("text"))).add_opaque(dialect, opaque)
                 self._open = None
             case UsageReported(usage=usage):
-                self.usage = usage
-            case Failed(error=error):
+                self.usage = self._spent + usage
+            case Failed(error=error, stop_word=word):
+                self._stop_word = word
                 raise error
 
     def _place_calls(self) -> None:

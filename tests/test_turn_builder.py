@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from streamkit.errors import ProviderError
 from streamkit.items import Message, ProviderTool, Reasoning, StopReason, ToolCall, UnknownItem, Usage
+from streamkit.testing.grammar import check_grammar
 from streamkit.tool_input import InputDelta, InputEnd, InputOpaque, InputStart, WholeCall
 from streamkit.turn_builder import (
     Failed,
@@ -26,7 +27,10 @@ from streamkit.turns import (
     ToolInputDelta,
     ToolInputStart,
     Turn,
+    TurnEnded,
     TurnEvent,
+    TurnRestarted,
+    TurnStarted,
 )
 
 from .streams import Outcome, assert_consistent
@@ -316,3 +320,22 @@ def test_any_parts_keep_the_grammar_however_the_turn_ends(
     if fails or not ends:
         events += builder.fail("cancelled")
     assert_consistent(Outcome(events, builder.turn(), None))
+
+
+@given(st.lists(PARTS, max_size=8), st.lists(PARTS, max_size=8))
+def test_a_restart_takes_back_every_call_and_leaves_nothing_but_the_usage(
+    before: list[Part], after: list[Part]
+) -> None:
+    restarted, fresh = TurnBuilder("turn_1", "m", ["f", "g"]), TurnBuilder("turn_1", "m", ["f", "g"])
+    events: list[TurnEvent] = [TurnStarted("turn_1", "m")]
+    restarted.add_all([*before, UsageReported(Usage(2, 1))], events)
+    events += [*restarted.restart(), TurnRestarted("the connection broke")]
+    anew: list[TurnEvent] = []
+    again: list[TurnEvent] = []
+    restarted.add_all([*after, UsageReported(Usage(5, 5)), Finished("stop")], again)
+    fresh.add_all([*after, UsageReported(Usage(7, 6)), Finished("stop")], anew)
+    again += restarted.end()
+    assert again == [*anew, *fresh.end()]
+    assert restarted.turn() == fresh.turn()
+    events += [*again, TurnEnded(restarted.turn())]
+    check_grammar(events, complete=False)

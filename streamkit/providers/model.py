@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+from types import TracebackType
 from typing import Protocol
 
 import anyio
@@ -19,7 +20,7 @@ from ..errors import BadPayload, ConnectionFailed, DecodeError, IncompleteStream
 from ..flows import Flow, Sink
 from ..generators import close_generator
 from ..turn_builder import Failed, Finished, Part, TurnBuilder
-from ..turns import Turn, TurnEnded, TurnEvent, TurnRequest, TurnStarted
+from ..turns import Turn, TurnEnded, TurnEvent, TurnRequest, TurnRestarted, TurnStarted
 
 CLOSING_SECONDS = 0.5
 """How long a turn that is cancelled may take to say what goes nowhere."""
@@ -60,43 +61,95 @@ async def run_turn(
     that carries the turn as far as it came; parts that end without `Finished` are one, too. Nothing is read after it,
     and the parts are closed.
     """
-    names = [tool.name for tool in request.tools]
-    builder = TurnBuilder(new_turn_id(), model, names, may_call=bool(names) and request.tool_choice != "none")
-    iterator = aiter(parts)
-    unsent: Iterator[TurnEvent] = iter(())
-    try:
-        await out.send(TurnStarted(builder.turn_id, model))
-        async for batch in iterator:
-            events: list[TurnEvent] = []
-            unsent = iter(events)
-            builder.add_all(batch, events)
-            for event in unsent:
-                await out.send(event)
-            if builder.finished:
-                break
-        else:
-            raise IncompleteStream("the answer ended before the turn did")
-        unsent = iter(builder.end())
-        for event in unsent:
-            await out.send(event)
-        turn = builder.turn()
-        await out.send(TurnEnded(turn))
+    async with TurnRun(out, model, request) as run:
+        return await run.read(parts)
+
+
+class TurnRun:
+    """`run_turn` for who may begin a turn anew: `async with TurnRun(out, model, request) as run`, then `run.read`.
+
+    has_shown: whether an event of the turn, other than its start, has been sent.
+    """
+
+    def __init__(self, out: Sink[TurnEvent], model: str, request: TurnRequest) -> None:
+        names = [tool.name for tool in request.tools]
+        may_call = bool(names) and request.tool_choice != "none"
+        self.has_shown = False
+        self._out = out
+        self._builder = TurnBuilder(new_turn_id(), model, names, may_call=may_call)
+        self._parts: AsyncIterator[Sequence[Part]] | None = None
+        self._unsent: Iterator[TurnEvent] = iter(())
+        self._broken: ModelError | None = None
+
+    async def __aenter__(self) -> TurnRun:
+        return self
+
+    async def read(self, parts: AsyncIterable[Sequence[Part]]) -> Turn:
+        """The turn that these parts make.
+
+        Called again after a ModelError it begins the same turn anew, from other parts. What was shown until then is
+        taken back: the calls are abandoned as retried, then TurnRestarted says why. The usage of both counts.
+        """
+        await self._begin(aiter(parts))
+        try:
+            await self._read_parts()
+        except DecodeError as error:
+            raise BadPayload(str(error)) from error
+        except ModelError as error:
+            self._broken = error
+            raise
+        await self._send(self._builder.end())
+        turn = self._builder.turn()
+        await self._out.send(TurnEnded(turn))
         return turn
-    except GeneratorExit:
-        raise  # this coroutine is thrown away, and must not await any more
-    except BaseException as error:
+
+    async def _begin(self, parts: AsyncIterator[Sequence[Part]]) -> None:
+        before, self._parts = self._parts, parts
+        if before is None:
+            await self._out.send(TurnStarted(self._builder.turn_id, self._builder.model))
+            return
+        await close_generator(before)
+        taken_back = self._builder.restart()
+        if self.has_shown:
+            await self._send([*taken_back, TurnRestarted(str(self._broken))])
+
+    async def _read_parts(self) -> None:
+        assert self._parts is not None
+        async for batch in self._parts:
+            events: list[TurnEvent] = []
+            try:
+                self._builder.add_all(batch, events)
+            finally:  # what came before a failure counts
+                await self._send(events)
+            if self._builder.finished:
+                return
+        raise IncompleteStream("the answer ended before the turn did")
+
+    async def _send(self, events: Sequence[TurnEvent]) -> None:
+        self.has_shown = self.has_shown or bool(events)
+        self._unsent = iter(events)
+        for event in self._unsent:
+            await self._out.send(event)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        thrown_away = isinstance(error, GeneratorExit)  # then this coroutine must not await any more
+        try:
+            if error is not None and self._parts is not None and not thrown_away:
+                await self._close(error)
+        finally:
+            metering.charge(self._builder.usage)
+            if self._parts is not None:
+                await close_generator(self._parts)
+
+    async def _close(self, error: BaseException) -> None:
         failed = isinstance(error, Exception)
         # An event counts as sent when its sending has begun: where that is cut off, it lies in the channel already.
-        closing = [*unsent, *builder.fail("error" if failed else "cancelled")]
-        await _send_closing(out, closing, is_cancelled=not failed)
-        if isinstance(error, DecodeError):
-            raise BadPayload(str(error), turn=builder.turn()) from error
+        closing = [*self._unsent, *self._builder.fail("error" if failed else "cancelled")]
+        await _send_closing(self._out, closing, is_cancelled=not failed)
         if isinstance(error, ModelError) and error.turn is None:
-            error.turn = builder.turn()
-        raise
-    finally:
-        metering.charge(builder.usage)
-        await close_generator(iterator)
+            error.turn = self._builder.turn()
 
 
 def new_turn_id() -> str:
@@ -105,7 +158,7 @@ def new_turn_id() -> str:
 
 
 async def decoded(body: AsyncIterable[bytes], decoder: Decoder) -> AsyncGenerator[Sequence[Part], None]:
-    """The parts of a body. Nothing is read after the end of the turn.
+    """The parts of each piece of a body, none where it held none. Nothing is read after the end of the turn.
 
     A turn whose end was declared is whole, even if the connection breaks before the body ends.
     """
@@ -113,10 +166,9 @@ async def decoded(body: AsyncIterable[bytes], decoder: Decoder) -> AsyncGenerato
     try:
         async for data in iterator:
             parts = decoder.feed(data)
-            if parts:
-                yield parts
-                if isinstance(parts[-1], Finished | Failed):
-                    return
+            yield parts
+            if parts and isinstance(parts[-1], Finished | Failed):
+                return
     except ConnectionFailed as broken:
         parts = list(decoder.end())
         if not parts or type(parts[-1]) is not Finished:

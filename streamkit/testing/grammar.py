@@ -1,14 +1,15 @@
 """`check_grammar`: do the events of a run follow the two grammars of calls, and the link between them?
 
-    input    ToolInputStart ToolInputDelta* (Available | Abandoned); Available may be followed by one
-    Abandoned(discarded) output   ApprovalRequested? (ToolStarted Intermediate*)? Output link     after Available
-    exactly one of Output, Abandoned(discarded), or a verdict that is pending at the end of the run;
+    input    ToolInputStart ToolInputDelta* (Available | Abandoned)
+             Available may be followed by one Abandoned(discarded), or Abandoned(retried) before a TurnRestarted
+    output   ApprovalRequested? (ToolStarted Intermediate*)? Output
+    link     after Available exactly one of Output, Abandoned, or a verdict that is pending at the end of the run;
              after Abandoned never ToolStarted, and an Output, a Failure, only after `malformed`
 
 A call may also have output events alone: it was approved in a later run, or executed without a model. A call without a
-name has one Output, a Failure. An id may be used again in a later turn. The events of inner runs are held to the same,
-up to where they were seen; where one call runs several at once their events cannot be told apart, and only the outer
-ones are checked.
+name has one Output, a Failure. An id may be used again in a later turn, and in the same one after a restart. The events
+of inner runs are held to the same, up to where they were seen; where one call runs several at once their events cannot
+be told apart, and only the outer ones are checked.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ MOVES: dict[tuple[Phase, type], Phase] = {
     (Phase.UNSEEN, ApprovalRequested): Phase.ASKED,
     (Phase.UNSEEN, ToolStarted): Phase.RUNNING,
     (Phase.UNSEEN, Output): Phase.ANSWERED,
-    # an id that a later turn uses again
+    # an id that a later turn, or the same one after a restart, uses again
     (Phase.ANSWERED, ToolInputStart): Phase.WRITING,
     (Phase.ABANDONED, ToolInputStart): Phase.WRITING,
 }
@@ -115,6 +116,8 @@ class _Checker:
                 raise _InterleavedError(f"turn {event.turn.turn_id} ends, but the one under way is {self._turn}")
             self._turn = None
         elif isinstance(event, _CONTENT):
+            if type(event) is TurnRestarted:
+                self._check(Phase.WRITING not in self._phases.values(), "a turn restarts while it writes a call")
             self._check(self._is_inner or self._turn is not None, f"a {type(event).__name__} outside of a turn")
         if isinstance(event, ToolInputEvent | ToolEvent):
             self._move(event)

@@ -12,9 +12,10 @@ from streamkit.errors import BadPayload, ConnectionFailed, DecodeError, Incomple
 from streamkit.flows import Flow, Sink
 from streamkit.items import ToolSpec, Usage, user
 from streamkit.metering import Meter
-from streamkit.providers.model import Decoder, decoded, run_turn
-from streamkit.tool_input import InputDelta
-from streamkit.turn_builder import Failed, Finished, Part, UsageReported
+from streamkit.providers.model import Decoder, TurnRun, decoded, run_turn
+from streamkit.testing.grammar import check_grammar
+from streamkit.tool_input import InputDelta, WholeCall
+from streamkit.turn_builder import Failed, Finished, NextItem, Part, UsageReported
 from streamkit.turns import (
     TextDelta,
     ToolInputAbandoned,
@@ -25,10 +26,12 @@ from streamkit.turns import (
     TurnEnded,
     TurnEvent,
     TurnRequest,
+    TurnRestarted,
     TurnStarted,
 )
 
 REQUEST = TurnRequest((user("hi"),))
+WITH_TOOL = TurnRequest((user("hi"),), (ToolSpec("f", "", {}),))
 CALL = [ToolInputStart("a", "f"), ToolInputDelta("a", "{}")]
 
 
@@ -57,7 +60,7 @@ async def seen(flow: Flow[TurnEvent, Turn]) -> tuple[list[TurnEvent], Turn | Exc
 
 async def test_a_turn_starts_goes_on_and_ends_with_its_record() -> None:
     last: list[Part] = [InputDelta("{}", 0, "a", "f"), Finished("tool_calls", "tool_calls")]
-    events, turn = await seen(turn_of(given([TextDelta("a")], [], last)))
+    events, turn = await seen(turn_of(given([TextDelta("a")], [], last), WITH_TOOL))
     assert isinstance(turn, Turn)
     assert events == [
         TurnStarted(turn.turn_id, "m"),
@@ -250,6 +253,94 @@ async def test_what_the_cleanup_of_parts_raises_is_logged(caplog: pytest.LogCapt
     _, raised = await seen(turn_of(parts()))
     assert isinstance(raised, ProviderError)
     assert "closing" in caplog.text
+
+
+# Beginning anew
+
+
+def attempts(*sources: AsyncIterator[Sequence[Part]]) -> Flow[TurnEvent, Turn]:
+    """A turn that is begun anew, from the next source, as long as there is one."""
+
+    async def run(out: Sink[TurnEvent]) -> Turn:
+        async with TurnRun(out, "m", WITH_TOOL) as turn:
+            for source in sources[:-1]:
+                with pytest.raises(ModelError):
+                    await turn.read(source)
+            return await turn.read(sources[-1])
+
+    return Flow(run)
+
+
+async def test_a_turn_begun_anew_takes_back_what_it_had_shown_and_keeps_its_id() -> None:
+    first: list[Part] = [
+        TextDelta("Well"), WholeCall("f", "{}", "a"), InputDelta("{", 1, "b", "f"), UsageReported(Usage(3, 1))
+    ]  # fmt: skip
+    second: list[Part] = [WholeCall("f", "{}", "a"), UsageReported(Usage(3, 4)), Finished("tool_calls")]
+    with Meter() as meter:
+        events, turn = await seen(attempts(given(first, ConnectionFailed("reset by peer")), given(second)))
+    assert isinstance(turn, Turn)
+    assert events == [
+        TurnStarted(turn.turn_id, "m"),
+        TextDelta("Well"),
+        *CALL,
+        ToolInputAvailable("a", "{}"),
+        ToolInputStart("b", "f"),
+        ToolInputDelta("b", "{"),
+        ToolInputAbandoned("a", "retried", "the turn begins anew"),
+        ToolInputAbandoned("b", "retried", "the turn begins anew"),
+        TurnRestarted("reset by peer"),
+        *CALL,
+        ToolInputAvailable("a", "{}"),
+        TurnEnded(turn),
+    ]
+    check_grammar(events, pending=["a"])
+    assert (turn.text, [call.call_id for call in turn.calls], turn.calls[0].place) == ("", ["a"], 0)
+    assert turn.usage == meter.total == Usage(6, 5)
+
+
+async def test_a_turn_that_had_shown_nothing_begins_anew_unseen() -> None:
+    nothing = given([NextItem(), UsageReported(Usage(3))], ProviderError("overloaded"))
+    events, turn = await seen(attempts(nothing, given([TextDelta("a"), Finished("stop")])))
+    assert isinstance(turn, Turn)
+    assert events == [TurnStarted(turn.turn_id, "m"), TextDelta("a"), TurnEnded(turn)]
+    assert turn.usage == Usage(3)
+
+
+async def test_a_turn_that_fails_anew_abandons_only_what_it_showed_last() -> None:
+    broken = [given([InputDelta("{", 0, name, "f")], ConnectionFailed(name)) for name in ("a", "b")]
+    events, raised = await seen(attempts(*broken))
+    assert isinstance(raised, ConnectionFailed)
+    abandoned = [(event.call_id, event.reason) for event in events if isinstance(event, ToolInputAbandoned)]
+    assert abandoned == [("a", "retried"), ("b", "incomplete")]
+    assert raised.turn is not None
+    assert [call.call_id for call in raised.turn.dropped] == ["b"]
+    check_grammar(events)
+
+
+async def test_an_error_between_two_attempts_carries_the_turn_of_the_first() -> None:
+    async def run(out: Sink[TurnEvent]) -> Turn:
+        async with TurnRun(out, "m", REQUEST) as turn:
+            with pytest.raises(ConnectionFailed):
+                await turn.read(given([TextDelta("a")], ConnectionFailed("reset")))
+            raise ProviderError("no")
+
+    _, raised = await seen(Flow(run))
+    assert isinstance(raised, ProviderError)
+    assert raised.turn is not None
+    assert raised.turn.text == "a"
+
+
+async def test_an_error_before_a_turn_began_carries_none() -> None:
+    async def run(out: Sink[TurnEvent]) -> Turn:
+        async with TurnRun(out, "m", REQUEST):
+            raise ProviderError("no")
+
+    events, raised = await seen(Flow(run))
+    assert (events, isinstance(raised, ProviderError)) == ([], True)
+    assert getattr(raised, "turn", ...) is None
+
+
+# From bytes to parts
 
 
 class Letters:

@@ -76,6 +76,7 @@ def test_what_may_happen_passes(events: Sequence[RunEvent]) -> None:
         ([BEGIN, START, STARTED], "a ToolStarted for call c, which is being written"),
         ([BEGIN, START, END], "at the end call c is being written"),
         ([BEGIN, START, TurnStarted("u", "m")], "turn u starts while turn t writes a call"),
+        ([BEGIN, START, TurnRestarted("again")], "event 2: a turn restarts while it writes a call"),
         ([BEGIN, TurnEnded(Turn("u"))], "turn u ends, but the one under way is t"),
         (WRITTEN, "at the end call c is available"),
         ([*WRITTEN, STARTED], "at the end call c runs"),
