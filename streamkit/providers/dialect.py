@@ -105,11 +105,11 @@ class DialectDecoder(Generic[W]):
             self.ended = True
             parts.append(Finished(reason, word))
 
-    def fail(self, error: ModelError, parts: list[Part]) -> None:
-        """The turn has failed, unless it has ended."""
+    def fail(self, error: ModelError, parts: list[Part], word: str | None = None) -> None:
+        """The turn has failed, unless it has ended. word: the provider's own for the reason to stop."""
         if not self.ended:
             self.ended = True
-            parts.append(Failed(error))
+            parts.append(Failed(error, word))
 
     def read_unknown(self, told: object, parts: list[Part]) -> None:
         """What the dialect does not know: an error, or something to keep."""
