@@ -9,6 +9,7 @@ error, and lines that are no field of the format are kept (a server that fails m
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import NoReturn
 
 import msgspec
@@ -19,6 +20,7 @@ LIMIT_BYTES = 64 * 1024 * 1024
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _CR = ord("\r")  # searching bytes for a number is ten times as fast as for a piece of length one
+_LONE_CR = re.compile(rb"\r(?!\n)")
 
 
 class Sse(msgspec.Struct, frozen=True, gc=False):
@@ -123,6 +125,8 @@ class SseDecoder:
             data = data.removeprefix(b"\n")
         if data.endswith(b"\r"):
             self._after_cr = True
+        if _LONE_CR.search(data) is None:  # five times as fast as to look for pairs, and the rule
+            return data.replace(b"\r", b"")
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _keep(self, data: bytes) -> None:
