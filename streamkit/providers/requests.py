@@ -32,11 +32,14 @@ def _speaker(item: Item) -> Speaker:
     return "user" if type(item) is Message and item.role == "user" else "model"
 
 
-def legal_id(call_id: str, legal: re.Pattern[str]) -> str:
-    """The id itself where a provider takes it; else one made of it, the same for the call and its result."""
+def legal_id(call_id: str, legal: re.Pattern[str], form: str = "call_{:.24}") -> str:
+    """The id itself where a provider takes it; else one made of it, the same for the call and its result.
+
+    form: of an id that is made, of hexadecimal digits.
+    """
     if legal.fullmatch(call_id):
         return call_id
-    return f"call_{hashlib.sha256(call_id.encode()).hexdigest()[:24]}"
+    return form.format(hashlib.sha256(call_id.encode()).hexdigest())
 
 
 def arguments_object(call: ToolCall) -> dict[str, Any]:

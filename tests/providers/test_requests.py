@@ -26,6 +26,7 @@ def test_an_id_is_rewritten_only_where_it_is_refused_and_always_in_the_same_way(
     made = legal_id("functions.f:0", LEGAL)
     assert LEGAL.fullmatch(made)
     assert made == legal_id("functions.f:0", LEGAL) != legal_id("functions.f:1", LEGAL)
+    assert re.fullmatch("[0-9a-f]{9}", legal_id("functions.f:0", LEGAL, "{:.9}"))
 
 
 @pytest.mark.parametrize(
