@@ -1,8 +1,9 @@
-"""What servers of chat completions send: the fields that are read, and the decoder.
+"""The decoder of streamed chat completions.
 
 What is known of these servers: most send a `finish_reason` and then `[DONE]`, some only one of them; usage comes with
 any chunk, in a choice, or in `x_groq`; reasoning has three fields, and some send two of them; errors come as an object
-in the stream, as an event or a field of their own, or as a bare body.
+in the stream, as an event or a field of their own, or as a bare body. Gemini, which also speaks like this, puts what it
+wants back with a call or a text beside it, into `extra_content`.
 Source: the API reference of OpenAI, "Chat Completions, streaming events"; streams recorded of two dozen servers.
 """
 
@@ -14,99 +15,54 @@ from typing import Any, Literal
 import msgspec
 
 from ..codec.surrogates import whole
-from ..items import StopReason, UnknownItem, Usage
-from ..tool_input import InputDelta, as_text
-from ..turn_builder import Part, ReasoningOpaque, UsageReported
+from ..items import UnknownItem
+from ..tool_input import InputDelta, InputOpaque, as_text
+from ..turn_builder import Part, ReasoningOpaque, TextOpaque, UsageReported
 from ..turns import ReasoningDelta, RefusalDelta, TextDelta
 from .dialect import DialectDecoder
 from .failures import parsed, provider_error
+from .openai_chat_wire import (
+    KEPT_UNREAD,
+    NO_DELTA,
+    STOP_REASONS,
+    STREAMED,
+    WORDS_OF_FAILURE,
+    CallPiece,
+    Choice,
+    Chunk,
+    Delta,
+    Function,
+    graver,
+    usage_of,
+)
 
-# What is read of the wire: the fields that are needed, the rest is skipped in C. Fields that servers fill in different
-# ways are Any, so that an odd one does not cost the whole chunk. gc=False: they live for a moment, and hold no cycles.
+DIALECT = "openai_chat"
 
-
-class _Function(msgspec.Struct, gc=False):
-    name: Any = None
-    arguments: Any = None  # text; some send the object itself
-
-
-class _CallPiece(msgspec.Struct, gc=False):
-    index: int | None = None
-    id: Any = None
-    function: _Function | None = None
-
-
-class _Delta(msgspec.Struct, gc=False):
-    content: Any = None  # text, or a list of parts
-    reasoning_content: Any = None
-    reasoning: Any = None
-    reasoning_details: Any = None
-    refusal: Any = None
-    tool_calls: list[_CallPiece] | None = None
-    annotations: Any = None
-    audio: Any = None
-    images: Any = None
-    executed_tools: Any = None
+_MARK_OF_THOUGHT = {"google": {"thought": True}}
+_OPENS_THOUGHT, _CLOSES_THOUGHT = "<thought>", "</thought>"
 
 
-class _Choice(msgspec.Struct, gc=False):
-    delta: _Delta | None = None
-    finish_reason: str | None = None
-    index: int | None = None
-    usage: Any = None
-
-
-class _Groq(msgspec.Struct, gc=False):
-    usage: Any = None
-
-
-class _Chunk(msgspec.Struct, gc=False):
-    choices: list[_Choice] | None = None
-    usage: Any = None
-    error: Any = None
-    x_groq: _Groq | None = None
-
-
-_NO_DELTA = _Delta()
-_STREAMED = ("content", "reasoning_content", "reasoning", "refusal")
-_KEPT_UNREAD = ("annotations", "audio", "images", "executed_tools")
-_STOP_REASONS: dict[str, StopReason] = {
-    "stop": "stop",
-    "eos": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "tool_use": "tool_calls",
-    "length": "length",
-    "max_tokens": "length",
-    "model_length": "length",
-    "content_filter": "content_filter",
-    "refusal": "refusal",
-    "pause_turn": "pause",
-}
-_WORDS_OF_FAILURE = ("error", "insufficient_system_resource")
-_REASONS_OF_CUTS = ("length", "content_filter", "refusal")
-
-
-class OpenAIChatDecoder(DialectDecoder[_Chunk]):
+class OpenAIChatDecoder(DialectDecoder[Chunk]):
     """The bytes of a streamed chat completion to parts. Of several choices only the first is read."""
 
     def __init__(self) -> None:
-        super().__init__(_Chunk)
+        super().__init__(Chunk)
         self._stop_word: str | None = None
         self._reasoning_field: str | None = None  # where reasoning came from, once that is noted
         self._details: list[dict[str, Any]] = []
+        self._in_thought = False
 
-    def read(self, chunk: _Chunk, data: str, parts: list[Part]) -> None:
+    def read(self, chunk: Chunk, data: str, parts: list[Part]) -> None:
         for choice in chunk.choices or ():
             if choice.index:
                 continue
-            delta = choice.delta or _NO_DELTA
-            if delta.reasoning_content or delta.reasoning or delta.reasoning_details:
-                self._read_reasoning(delta, parts)
-            if delta.refusal or delta.annotations or delta.audio or delta.images or delta.executed_tools:
-                self._read_rare_fields(delta, parts)
+            delta = choice.delta or _message_of(choice, parts)
+            if (
+                delta.reasoning_content or delta.reasoning or delta.reasoning_details or self._in_thought
+                or delta.refusal or delta.function_call or delta.extra_content
+                or delta.annotations or delta.audio or delta.images or delta.executed_tools
+            ):  # fmt: skip
+                self._read_more_of_delta(delta, parts)
             content = delta.content
             if content:
                 if type(content) is str:
@@ -116,18 +72,17 @@ class OpenAIChatDecoder(DialectDecoder[_Chunk]):
             if delta.tool_calls:
                 for piece in delta.tool_calls:
                     call = piece.function
-                    parts.append(
-                        InputDelta(call.arguments, piece.index)
-                        if call is not None and not call.name and not piece.id and type(call.arguments) is str
-                        else _opening_piece(piece)
-                    )
+                    if call is None or call.name or piece.id or piece.extra_content or type(call.arguments) is not str:
+                        _read_odd_piece(piece, parts)
+                    else:
+                        parts.append(InputDelta(call.arguments, piece.index))
             if choice.finish_reason:
-                self._stop_word = _graver(self._stop_word, choice.finish_reason)
+                self._stop_word = graver(self._stop_word, choice.finish_reason)
                 _report_usage(choice.usage, parts)
         if chunk.usage or chunk.error or not chunk.choices or chunk.x_groq is not None:
             self._read_rest_of_chunk(chunk, data, parts)
 
-    def _read_rest_of_chunk(self, chunk: _Chunk, data: str, parts: list[Part]) -> None:
+    def _read_rest_of_chunk(self, chunk: Chunk, data: str, parts: list[Part]) -> None:
         _report_usage(chunk.usage, parts)
         if chunk.x_groq is not None:
             _report_usage(chunk.x_groq.usage, parts)
@@ -136,7 +91,26 @@ class OpenAIChatDecoder(DialectDecoder[_Chunk]):
         elif chunk.choices is None and not chunk.usage and chunk.x_groq is None:
             self.read_unknown(parsed(data), parts)
 
-    def _read_reasoning(self, delta: _Delta, parts: list[Part]) -> None:
+    def _read_more_of_delta(self, delta: Delta, parts: list[Part]) -> None:
+        """What is not text or calls; takes out of the delta the content that it has read."""
+        if delta.reasoning_content or delta.reasoning or delta.reasoning_details:
+            self._read_reasoning(delta, parts)
+        if delta.refusal:
+            parts.append(RefusalDelta(str(delta.refusal)))
+        for field in KEPT_UNREAD:
+            if value := getattr(delta, field):
+                parts.append(UnknownItem({field: value}))
+        call = delta.function_call
+        if isinstance(call, dict) and not delta.tool_calls:  # some send the same call in both
+            delta.tool_calls = [CallPiece(function=Function(call.get("name"), call.get("arguments")))]
+        if delta.content and type(delta.content) is str:
+            self._read_thought(delta.content, delta, parts)
+        if delta.extra_content and delta.extra_content != _MARK_OF_THOUGHT:
+            self._read_content_parts(delta.content or [], parts)
+            delta.content = None
+            parts.append(TextOpaque({"extra_content": delta.extra_content}, DIALECT))
+
+    def _read_reasoning(self, delta: Delta, parts: list[Part]) -> None:
         """The same text in two fields counts once."""
         text = delta.reasoning_content or delta.reasoning
         if text and type(text) is str:
@@ -158,20 +132,26 @@ class OpenAIChatDecoder(DialectDecoder[_Chunk]):
         """Reasoning goes back into the field that it came from."""
         if self._reasoning_field is None:
             self._reasoning_field = field
-            parts.append(ReasoningOpaque({"field": field}, "openai_chat"))
+            parts.append(ReasoningOpaque({"field": field}, DIALECT))
 
-    def _read_rare_fields(self, delta: _Delta, parts: list[Part]) -> None:
-        if delta.refusal:
-            parts.append(RefusalDelta(str(delta.refusal)))
-        for field in _KEPT_UNREAD:
-            if value := getattr(delta, field):
-                parts.append(UnknownItem({field: value}))
+    def _read_thought(self, content: str, delta: Delta, parts: list[Part]) -> None:
+        """Gemini marks content that is a thought, and puts tags around it besides."""
+        match delta.extra_content:
+            case {"google": {"thought": True}}:
+                self._in_thought = True
+            case _ if not content.startswith(_CLOSES_THOUGHT):  # which comes with what is not marked any more
+                self._in_thought = False
+        if self._in_thought:
+            thought, closes, delta.content = content.removeprefix(_OPENS_THOUGHT).partition(_CLOSES_THOUGHT)
+            self._in_thought = not closes
+            if thought:
+                parts.append(ReasoningDelta(thought))
 
     def _read_content_parts(self, content: object, parts: list[Part]) -> None:
         """Content as a list: text, and thinking that is a list of text itself."""
         for part in content if isinstance(content, list) else [content]:
             match part:
-                case {"type": "text", "text": str(text)}:
+                case str(text) | {"type": "text", "text": str(text)}:
                     parts.append(TextDelta(text))
                 case {"type": "thinking", "thinking": list(thoughts)}:
                     for thought in thoughts:
@@ -181,21 +161,32 @@ class OpenAIChatDecoder(DialectDecoder[_Chunk]):
                 case _:
                     parts.append(UnknownItem(part))
 
-    def mend(self, chunk: _Chunk) -> None:
+    def mend(self, chunk: Chunk) -> None:
         for choice in chunk.choices or ():
-            delta = choice.delta
             choice.finish_reason = whole(choice.finish_reason)
-            if choice.index or delta is None:
-                continue
-            for field in _STREAMED:
-                setattr(delta, field, self.mended(field, getattr(delta, field)))
-            for field in _KEPT_UNREAD:
-                setattr(delta, field, whole(getattr(delta, field)))
-            for piece in delta.tool_calls or ():
-                piece.id = whole(piece.id)
-                if piece.function is not None:
-                    piece.function.name = whole(piece.function.name)
-                    piece.function.arguments = self.mended(piece.index, piece.function.arguments)
+            choice.message = whole(choice.message)
+            if choice.delta is not None and not choice.index:
+                self._mend_delta(choice.delta)
+
+    def _mend_delta(self, delta: Delta) -> None:
+        for field in STREAMED:
+            setattr(delta, field, self.mended(field, getattr(delta, field)))
+        for field in KEPT_UNREAD:
+            setattr(delta, field, whole(getattr(delta, field)))
+        delta.extra_content = whole(delta.extra_content)
+        if isinstance(delta.function_call, dict):
+            delta.function_call = self._mended_text("arguments", "function_call", delta.function_call)
+        for piece in delta.tool_calls or ():
+            piece.id = whole(piece.id)
+            piece.extra_content = whole(piece.extra_content)
+            if piece.function is not None:
+                piece.function.name = whole(piece.function.name)
+                piece.function.arguments = self.mended(piece.index, piece.function.arguments)
+            if isinstance(piece.custom, dict):
+                piece.custom = self._mended_text("input", piece.index, piece.custom)
+
+    def _mended_text(self, key: str, where: object, call: dict[str, Any]) -> Any:
+        return whole({**call, key: self.mended(where, call.get(key))})
 
     # Ends
 
@@ -210,28 +201,37 @@ class OpenAIChatDecoder(DialectDecoder[_Chunk]):
 
     def _finish(self, parts: list[Part]) -> None:
         word = self._stop_word
-        if word in _WORDS_OF_FAILURE:
-            self.fail(provider_error(f"the provider ended the turn with the word {word}"), parts)
+        if word in WORDS_OF_FAILURE:
+            self.fail(provider_error(f"the provider ended the turn with the word {word}"), parts, word)
             return
         if "refusal" in self.halves.waiting:  # it may be all that came, and a refusal is no answer
             parts.append(RefusalDelta("\ufffd"))
         if self._details:
-            parts.append(ReasoningOpaque({"reasoning_details": whole(_joined(self._details))}, "openai_chat"))
-        self.finish(_STOP_REASONS.get(word or "", "unknown"), word, parts)
+            parts.append(ReasoningOpaque({"reasoning_details": whole(_joined(self._details))}, DIALECT))
+        self.finish(STOP_REASONS.get(word or "", "unknown"), word, parts)
 
 
-def _graver(word: str | None, later: str) -> str:
-    """Which of two reasons to stop counts: the later, unless the one before was worse. What was cut stays cut."""
-    return later if word is None or _gravity(later) >= _gravity(word) else word
+def _message_of(choice: Choice, parts: list[Part]) -> Delta:
+    if choice.message is None:
+        return NO_DELTA
+    try:
+        return msgspec.convert(choice.message, Delta, strict=False)
+    except msgspec.ValidationError:
+        parts.append(UnknownItem({"message": choice.message}))
+        return NO_DELTA
 
 
-def _gravity(word: str) -> int:
-    return 2 if word in _WORDS_OF_FAILURE else int(_STOP_REASONS.get(word) in _REASONS_OF_CUTS)
-
-
-def _opening_piece(piece: _CallPiece) -> InputDelta:
-    function = piece.function or _Function()
-    return InputDelta(as_text(function.arguments), piece.index, _text(piece.id), _text(function.name))
+def _read_odd_piece(piece: CallPiece, parts: list[Part]) -> None:
+    """A piece that begins a call, or is of plain text, or says what goes back with the call."""
+    call_id = _text(piece.id)
+    if isinstance(piece.custom, dict):
+        text, name = piece.custom.get("input"), piece.custom.get("name")
+        parts.append(InputDelta(as_text(text), piece.index, call_id, _text(name), custom=True))
+    else:
+        function = piece.function or Function()
+        parts.append(InputDelta(as_text(function.arguments), piece.index, call_id, _text(function.name)))
+    if piece.extra_content:
+        parts.append(InputOpaque({"extra_content": piece.extra_content}, DIALECT, piece.index, call_id))
 
 
 def _text(value: Any) -> str | None:
@@ -257,18 +257,5 @@ def _joined(pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _report_usage(told: object, parts: list[Part]) -> None:
-    if not isinstance(told, dict):
-        return
-    prompt = told.get("prompt_tokens_details") or {}
-    completion = told.get("completion_tokens_details") or {}
-    read, written = _count(told, "prompt_tokens"), _count(told, "completion_tokens")
-    reasoning = _count(completion, "reasoning_tokens") or _count(told, "reasoning_tokens")
-    if _count(told, "total_tokens") == read + written + reasoning:
-        written += reasoning  # most count reasoning as part of what is written, some beside it
-    cached = _count(prompt, "cached_tokens") or _count(told, "prompt_cache_hit_tokens")
-    parts.append(UsageReported(Usage(read, written, cached, reasoning)))
-
-
-def _count(told: object, key: str) -> int:
-    value = told.get(key) if isinstance(told, dict) else None
-    return value if isinstance(value, int) else 0
+    if isinstance(told, dict):
+        parts.append(UsageReported(usage_of(told)))

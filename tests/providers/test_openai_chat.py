@@ -1,6 +1,8 @@
 """The dialect of chat completions: recorded streams, reported oddities, any stream at all, and what goes back."""
 
 import json
+import logging
+import re
 from typing import Any
 
 import pytest
@@ -19,9 +21,16 @@ from streamkit.items import (
     UnknownItem,
     Usage,
     assistant,
+    image,
     user,
 )
-from streamkit.providers.openai_chat import encode_openai_request, encode_request
+from streamkit.providers.openai_chat import (
+    Encode,
+    encode_for,
+    encode_mistral_request,
+    encode_openai_request,
+    encode_request,
+)
 from streamkit.providers.openai_chat_decoder import OpenAIChatDecoder
 from streamkit.testing.cuts import random_cut
 from streamkit.turns import (
@@ -106,10 +115,9 @@ def test_a_good_reason_to_stop_does_not_replace_a_bad_one(words: list[str], coun
     found = read(called(), ends[0], called(index=1, id="b"), *ends[1:], usage)
     assert len(found.turn.calls) == (2 if counts == "tool_calls" else 0)
     assert found.turn.usage == Usage(1, 2)
-    if counts == "error":
-        assert str(found.error) == "the provider ended the turn with the word error"
-    else:
-        assert (found.error, found.turn.stop_word) == (None, counts)
+    assert found.turn.stop_word == counts
+    words = "the provider ended the turn with the word error"
+    assert str(found.error) == (words if counts == "error" else "None")
 
 
 def test_reasoning_in_two_fields_counts_once() -> None:
@@ -222,6 +230,13 @@ def called(**fields: Any) -> dict[str, Any]:
         called(id={"\ud83d": 1}),
         called(function={"name": "\ud83d", "arguments": "{}"}),
         called(function={"name": "f", "arguments": {"k": "\ud83d"}}),
+        called(function=None, custom={"name": "\ud83d", "input": ["\ud83d"]}),
+        called(extra_content={"\ud83d": 1}),
+        delta(content="a", extra_content={"\ud83d": 1}),
+        delta(function_call={"name": "\ud83d", "arguments": "\ud83d"}),
+        delta(function_call="\ud83d"),
+        {"choices": [{"message": {"content": "\ud83d", "tool_calls": [{"id": "\ud83d"}]}}]},
+        {"choices": [{"message": "\ud83d"}]},
         delta(refusal="\ud83d"),
         delta(reasoning_details=[{"text": "\ud83d"}]),
         delta(reasoning_details=[{"summary": "a\ude00"}]),
@@ -257,6 +272,105 @@ def test_a_character_of_a_refusal_that_was_cut_in_two_is_whole_again() -> None:
 def test_half_a_character_is_a_refusal_too() -> None:
     turn = read(delta(refusal="\ud83d"), STOP).turn
     assert (turn.refusal, turn.stop_reason) == ("\ufffd", "refusal")
+
+
+def custom(text: object, **fields: Any) -> dict[str, Any]:
+    return {"index": 0, "custom": {"input": text, **fields}}
+
+
+def test_a_custom_call_has_plain_text() -> None:
+    start = {**custom("", name="shell"), "id": "a", "type": "custom"}
+    found = read(
+        delta(tool_calls=[start]), delta(tool_calls=[custom("ls \ud83d")]), delta(tool_calls=[custom("\ude00}")]), STOP
+    )
+    assert found.turn.calls == (ToolCall("a", "shell", "ls 😀}", "turn_1", custom=True),)
+    assert messages(*found.turn.items) == [
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "a", "type": "custom", "custom": {"name": "shell", "input": "ls 😀}"}}],
+        }
+    ]
+
+
+def test_the_call_of_old_is_a_call() -> None:
+    pieces = [{"name": "f", "arguments": ""}, {"arguments": '{"a":"\ud83d'}, {"arguments": '\ude00"}'}]
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "function_call"}]}
+    found = read(*(delta(content="" if piece.get("name") else None, function_call=piece) for piece in pieces), end)
+    assert [(call.name, call.arguments) for call in found.turn.calls] == [("f", '{"a":"😀"}')]
+    assert found.turn.calls[0].call_id
+    assert read(delta(function_call={"name": "f", "arguments": {"a": 1}}), end).turn.calls[0].arguments == '{"a":1}'
+
+
+def test_a_call_that_is_told_in_the_old_way_besides_is_one_call() -> None:
+    piece = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
+    found = read(delta(content="Hm", tool_calls=[piece], function_call={"name": "f", "arguments": "{}"}), STOP)
+    assert [call.call_id for call in found.turn.calls] == ["a"]
+    assert found.turn.text == "Hm"
+
+
+def test_an_answer_that_is_not_streamed_may_come_as_one_event() -> None:
+    calls = [{"id": name, "function": {"name": name, "arguments": "{}"}} for name in "ab"]
+    message = {"role": "assistant", "content": "Hi", "reasoning_content": "Hm", "tool_calls": calls}
+    found = read({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]})
+    assert (found.turn.text, [call.call_id for call in found.turn.calls]) == ("Hi", ["a", "b"])
+    assert found.turn.items[0] == Reasoning("Hm", "trace", {"openai_chat": {"field": "reasoning_content"}})
+
+
+def test_a_message_beside_a_delta_says_the_same_again() -> None:
+    both = {"choices": [{"index": 0, "delta": {"content": "b"}, "message": {"content": "ab"}}]}
+    found = read(delta(content="a"), both, {"choices": [{"message": "odd", "finish_reason": "stop"}]})
+    assert found.turn.text == "ab"
+    assert found.turn.items[-1] == UnknownItem({"message": "odd"})
+
+
+SIGNED = {"google": {"thought_signature": "s=="}}
+
+
+def test_what_gemini_wants_back_with_a_call_goes_back_with_it() -> None:
+    first = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}, "extra_content": SIGNED}
+    second = {"index": 0, "id": "b", "function": {"name": "f", "arguments": '{"a":'}}
+    rest = {"index": 0, "function": {"arguments": "1}"}, "extra_content": {"google": {"thought_signature": ""}}}
+    found = read(delta(tool_calls=[first]), delta(tool_calls=[second]), delta(tool_calls=[rest]), STOP)
+    (sent,) = messages(*found.turn.items)
+    assert sent["tool_calls"] == [
+        {**written_call("a"), "extra_content": SIGNED},
+        {**written_call("b", '{"a":1}'), "extra_content": {"google": {"thought_signature": ""}}},
+    ]
+    for encode in (encode_openai_request, encode_mistral_request):
+        (call, _) = encode(TurnRequest(found.turn.items), "m")["messages"][0]["tool_calls"]
+        assert set(call) == {"id", "type", "function"}
+
+
+def test_what_gemini_wants_back_with_a_text_goes_back_with_it() -> None:
+    found = read(delta(content="Y"), delta(content="es", extra_content=SIGNED), delta(extra_content=None), STOP)
+    assert found.turn.items == (Message("assistant", "Yes", opaque={"openai_chat": {"extra_content": SIGNED}}),)
+    assert messages(*found.turn.items) == [{"role": "assistant", "content": "Yes", "extra_content": SIGNED}]
+    assert encode_openai_request(TurnRequest(found.turn.items), "m")["messages"] == [
+        {"role": "assistant", "content": "Yes"}
+    ]
+
+
+THOUGHT = {"google": {"thought": True}}
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [
+            delta(content="<thought>Let me", extra_content=THOUGHT),
+            delta(content=" see", extra_content=THOUGHT),
+            delta(role="assistant", content=""),
+            delta(content="</thought>Yes"),
+        ],
+        [delta(content="<thought>Let me see</thought>Yes", extra_content=THOUGHT)],
+        [delta(content="<thought>Let me see</thought>", extra_content=THOUGHT), delta(content="Yes")],
+        [delta(content="Let me see", extra_content=THOUGHT), delta(content="Yes")],
+    ],
+)
+def test_thoughts_that_gemini_marks_are_reasoning(events: list[dict[str, Any]]) -> None:
+    found = read(*events, delta(content=", </thought>."), STOP)
+    assert found.turn.items == (Reasoning("Let me see"), Message("assistant", "Yes, </thought>."))
 
 
 def test_an_id_that_is_a_number_is_an_id() -> None:
@@ -379,6 +493,8 @@ PIECES: st.SearchStrategy[dict[str, Any]] = st.builds(
     index=st.sampled_from([0, 1, None, 2]),
     id=st.sampled_from([None, "a", "b", "", 3, "\ud83d"]),
     function=FUNCTIONS | FUNCTIONS | st.none(),
+    custom=st.sampled_from([None] * 5 + [{"name": "f", "input": "x"}, {"input": "\ud83d"}, {"input": 1}, "x"]),
+    extra_content=st.sampled_from([None, None, {"google": {"thought_signature": ""}}]),
 )
 DELTAS = st.fixed_dictionaries(
     {},
@@ -387,6 +503,8 @@ DELTAS = st.fixed_dictionaries(
         "reasoning": TEXTS,
         "refusal": st.sampled_from([None] * 5 + ["no", "\ud83d"]),
         "tool_calls": st.lists(PIECES, min_size=1, max_size=3),
+        "function_call": st.none() | FUNCTIONS,
+        "extra_content": st.sampled_from([None, {"google": {"thought": True}}, {"google": {"thought_signature": "s"}}]),
     },
 )
 CHUNKS = DELTAS.map(lambda fields: sse(delta(**fields)))
@@ -417,7 +535,7 @@ def test_any_stream_keeps_the_grammar_of_tool_input_in_any_cut(body: bytes, seed
 KEYS = [
     "choices", "delta", "content", "tool_calls", "function", "arguments", "name", "id", "index", "usage", "error",
     "text", "message", "x_groq", "reasoning", "type", "reasoning_details", "finish_reason", "code", "detail",
-    "prompt_tokens", "completion_tokens_details", "refusal",
+    "prompt_tokens", "completion_tokens_details", "refusal", "custom", "input", "extra_content", "function_call",
 ]  # fmt: skip
 ANY_JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 2**65) | st.floats() | st.text("ab\ud83d", max_size=3),
@@ -451,6 +569,8 @@ def body_of(request: TurnRequest) -> dict[str, Any]:
 
 
 SPEC = ToolSpec("search", "Searches.", {"type": "object", "properties": {}})
+OPTIONAL = {"type": "object", "properties": {"a": {"type": "string", "default": "x"}}}
+STRICT = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
 
 
 def test_a_plain_request_holds_nothing_that_was_not_asked_for() -> None:
@@ -466,7 +586,7 @@ def test_all_wishes_are_written() -> None:
     body = body_of(
         TurnRequest(
             (user("hi"),),
-            (SPEC, ToolSpec("find", "Finds.", {}, strict=True)),
+            (SPEC, ToolSpec("find", "Finds.", OPTIONAL, strict=True)),
             instructions="Be brief.",
             tool_choice="required",
             parallel_calls=False,
@@ -479,7 +599,7 @@ def test_all_wishes_are_written() -> None:
     assert body["messages"][0] == {"role": "system", "content": "Be brief."}
     assert [tool["function"] for tool in body["tools"]] == [
         {"name": "search", "description": "Searches.", "parameters": {"type": "object", "properties": {}}},
-        {"name": "find", "description": "Finds.", "parameters": {}, "strict": True},
+        {"name": "find", "description": "Finds.", "parameters": STRICT, "strict": True},
     ]
     assert {key: body[key] for key in ("tool_choice", "parallel_tool_calls", "max_tokens", "temperature", "stop")} == {
         "tool_choice": "required",
@@ -590,6 +710,108 @@ def test_reasoning_details_go_back_unread() -> None:
     assert messages(*turn.items) == [
         {"role": "assistant", "content": None, "reasoning_details": details, "tool_calls": [written_call("a")]}
     ]
+
+
+def test_reasoning_goes_back_to_nobody_who_refuses_it() -> None:
+    turn = read(delta(reasoning="Hm"), delta(reasoning_details=[{"text": "Hm"}]), delta(content="Yes"), STOP).turn
+    for encode in (encode_openai_request, encode_mistral_request):
+        assert encode(TurnRequest(turn.items), "m")["messages"] == [{"role": "assistant", "content": "Yes"}]
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm"}]}
+    turn = read(delta(content=[thinking]), delta(content="Yes"), STOP).turn
+    assert encode_mistral_request(TurnRequest(turn.items), "m")["messages"][0]["content"][0] == thinking
+    assert encode_openai_request(TurnRequest(turn.items), "m")["messages"][0]["content"] == "Yes"
+
+
+LONG = "chatcmpl-tool-" + "0123456789abcdef" * 2
+
+
+@pytest.mark.parametrize(
+    ("encode", "taken", "refused", "legal"),
+    [
+        (encode_openai_request, "functions.f:0", LONG, r"call_[0-9a-f]{24}"),
+        (encode_mistral_request, "aB3dE6gH9", "call_1", r"[0-9a-f]{9}"),
+        (encode_request, LONG, None, None),
+    ],
+)
+def test_an_id_is_rewritten_only_where_it_is_refused(
+    encode: Encode, taken: str, refused: str | None, legal: str | None
+) -> None:
+    ids = [taken] if refused is None else [taken, refused]
+    history: History = (*(ToolCall(each, "f", "{}") for each in ids), *(ToolOutput(each, "f", "1") for each in ids))
+    said, *results = encode(TurnRequest(history), "m")["messages"]
+    sent = [call["id"] for call in said["tool_calls"]]
+    assert sent[0] == taken
+    assert sent == [result["tool_call_id"] for result in results]
+    assert legal is None or re.fullmatch(legal, sent[1])
+
+
+PNG = b"\x89PNG\r\n\x1a\nrest"
+PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgpyZXN0"}}
+LINKED = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+
+
+def test_images_come_before_the_text_that_speaks_of_them() -> None:
+    sent = messages(user("Which?", image(PNG), image("https://example.org/a.png")), user("", image(PNG)))
+    assert [message["content"] for message in sent] == [
+        [PICTURE, LINKED, {"type": "text", "text": "Which?"}],
+        [PICTURE],
+    ]
+
+
+def test_images_of_results_follow_behind_all_of_them() -> None:
+    history: History = (
+        ToolCall("a", "f", "{}"), ToolCall("b", "g", "{}"),
+        ToolOutput("a", "f", "1", images=(image(PNG),)), ToolOutput("b", "g", "2"),
+        assistant("Done."),
+    )  # fmt: skip
+    _, *rest = messages(*history)
+    assert rest == [
+        {"role": "tool", "tool_call_id": "a", "content": "1"},
+        {"role": "tool", "tool_call_id": "b", "content": "2"},
+        {
+            "role": "user",
+            "content": [PICTURE, {"type": "text", "text": "The images are from the results of: f"}],
+        },
+        {"role": "assistant", "content": "Done."},
+    ]
+    sent = encode_mistral_request(TurnRequest(history), "m")["messages"]
+    assert [message["role"] for message in sent] == ["assistant", "tool", "tool", "assistant"]
+    assert sent[1]["content"] == [PICTURE, {"type": "text", "text": "1"}]
+
+
+def test_an_answer_by_schema_is_asked_for() -> None:
+    wish = body_of(TurnRequest((), output={"title": "My answer", **OPTIONAL}))["response_format"]
+    assert wish == {"type": "json_schema", "json_schema": {"name": "My_answer", "schema": STRICT, "strict": True}}
+    free = {"type": "object", "additionalProperties": {"type": "string"}}
+    wish = body_of(TurnRequest((), output=free))["response_format"]
+    assert wish["json_schema"] == {"name": "answer", "schema": free, "strict": False}
+
+
+def test_a_tool_that_cannot_be_strict_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    free = ToolSpec("free", "", {"type": "object", "additionalProperties": True}, strict=True)
+    with caplog.at_level(logging.WARNING, "streamkit"):
+        tools = [body_of(TurnRequest((), (free,)))["tools"][0] for _ in range(2)]
+    assert tools[1]["function"] == {"name": "free", "description": "", "parameters": free.parameters}
+    assert caplog.messages == ["the parameters of free cannot be a strict schema: the model may get them wrong"]
+
+
+def test_mistral_is_not_asked_for_what_it_does_not_know() -> None:
+    body = encode_mistral_request(TurnRequest((user("hi"),), max_output_tokens=9), "m")
+    assert body == {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": True, "max_tokens": 9}
+
+
+@pytest.mark.parametrize(
+    ("base_url", "encode"),
+    [
+        ("https://api.openai.com/v1", encode_openai_request),
+        ("https://team.openai.azure.com/openai/v1?api-version=preview", encode_openai_request),
+        ("https://api.mistral.ai/v1/", encode_mistral_request),
+        ("http://localhost:8080/v1", encode_request),
+        ("https://openai.com.example.org/v1", encode_request),
+    ],
+)
+def test_each_server_is_asked_in_its_own_way(base_url: str, encode: Encode) -> None:
+    assert encode_for(base_url) is encode
 
 
 @pytest.mark.parametrize("case", cases("stream_openai_chat.json"))

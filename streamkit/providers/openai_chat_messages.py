@@ -1,0 +1,126 @@
+"""Dialect: chat completions of OpenAI. A history as messages, and where the servers differ in them.
+
+Source: the API reference of OpenAI, "Create chat completion"; that of Mistral, "Chat Completion".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ..items import Image, Item, Message, Reasoning, ToolCall, ToolOutput
+from ..turns import TurnRequest
+from .openai_chat_decoder import DIALECT
+from .requests import image_url, images_of_results, in_order, legal_id
+
+
+class Server(msgspec.Struct, frozen=True):
+    """What a server wants otherwise than most.
+
+    legal_id: an id that it takes, of any. takes_back: the fields of a message, not known to OpenAI, that it does not
+    refuse. images_in_results: it takes them there, and nothing of the person right behind a result.
+    asks_for_usage: it must be asked for it. token_limit: its name for that.
+    """
+
+    legal_id: Callable[[str], str] = str
+    takes_back: tuple[str, ...] = ("reasoning_content", "reasoning", "content", "reasoning_details", "extra_content")
+    images_in_results: bool = False
+    asks_for_usage: bool = True
+    token_limit: str = "max_tokens"
+
+
+OPENAI_ID = re.compile(r".{1,40}", re.DOTALL)
+MISTRAL_ID = re.compile(r"[a-zA-Z0-9]{9}")
+
+MOST = Server()
+OPENAI = Server(
+    lambda call_id: legal_id(call_id, OPENAI_ID), takes_back=(), token_limit="max_completion_tokens"
+)  # fmt: skip
+MISTRAL = Server(
+    lambda call_id: legal_id(call_id, MISTRAL_ID, "{:.9}"),
+    takes_back=("content",),
+    images_in_results=True,
+    asks_for_usage=False,
+)
+
+
+def messages_of(request: TurnRequest, server: Server) -> list[dict[str, Any]]:
+    """The instructions and the history. Calls and their results have the same ids, whatever becomes of them."""
+    messages: list[dict[str, Any]] = []
+    if request.instructions is not None:
+        messages.append({"role": "system", "content": request.instructions})
+    for speaker, items in in_order(request.history):
+        if speaker == "user":
+            messages += [_said_by_user(item) for item in items if type(item) is Message]
+        elif speaker == "results":
+            messages += [_result(item, server) for item in items if type(item) is ToolOutput]
+            if not server.images_in_results:
+                messages += [_said_by_user(message) for message in images_of_results(items)]
+        else:
+            messages += _said_by_model(items, server)
+    return messages
+
+
+def _said_by_user(message: Message) -> dict[str, Any]:
+    return {"role": "user", "content": _content(message.text, message.images)}
+
+
+def _result(output: ToolOutput, server: Server) -> dict[str, Any]:
+    images = output.images if server.images_in_results else ()
+    return {
+        "role": "tool",
+        "tool_call_id": server.legal_id(output.call_id),
+        "content": _content(output.text, images),
+    }
+
+
+def _content(text: str, images: tuple[Image, ...]) -> str | list[dict[str, Any]]:
+    if not images:
+        return text
+    pictures = [{"type": "image_url", "image_url": {"url": image_url(image)}} for image in images]
+    return [*pictures, *([{"type": "text", "text": text}] if text else [])]
+
+
+def _said_by_model(items: list[Item], server: Server) -> list[dict[str, Any]]:
+    """One message of all items; none where it would be blank."""
+    said = [item for item in items if type(item) is Message]
+    calls = [_call(item, server) for item in items if type(item) is ToolCall]
+    text = "".join(item.text for item in said)
+    if not calls and not text.strip():
+        return []  # servers refuse it, and reasoning alone is blank to them
+    message: dict[str, Any] = {"role": "assistant", "content": text or None}
+    kept = _reasoning([item for item in items if type(item) is Reasoning], text)
+    for item in said:
+        kept |= item.opaque.get(DIALECT, {}) if item.opaque else {}
+    message |= {field: value for field, value in kept.items() if field in server.takes_back}
+    if calls:
+        message["tool_calls"] = calls
+    return [message]
+
+
+def _call(call: ToolCall, server: Server) -> dict[str, Any]:
+    written: dict[str, Any] = {"id": server.legal_id(call.call_id)}
+    if call.custom:
+        written |= {"type": "custom", "custom": {"name": call.name, "input": call.arguments}}
+    else:
+        written |= {"type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+    kept = call.opaque.get(DIALECT, {}) if call.opaque else {}
+    return written | {field: value for field, value in kept.items() if field in server.takes_back}
+
+
+def _reasoning(items: list[Reasoning], text: str) -> dict[str, Any]:
+    """Reasoning as the fields of the message that it came from; other servers refuse them."""
+    opaque = [item.opaque[DIALECT] for item in items if item.opaque and DIALECT in item.opaque]
+    field = next((known["field"] for known in opaque if "field" in known), None)
+    thought = "".join(item.text for item in items)
+    fields: dict[str, Any] = {}
+    if field == "content":
+        thinking = {"type": "thinking", "thinking": [{"type": "text", "text": thought}]}
+        fields[field] = [thinking, *([{"type": "text", "text": text}] if text else [])]
+    elif field is not None:
+        fields[field] = thought
+    details = [detail for known in opaque for detail in known.get("reasoning_details", ())]
+    return fields | ({"reasoning_details": details} if details else {})
