@@ -89,7 +89,7 @@ async def converse_by_hand(client: httpx2.AsyncClient, url: str) -> None:
             break
         message["tool_calls"] = calls
         for call in calls:
-            number = decode_number(call["function"]["arguments"]).number  # type: ignore[attr-defined]
+            number = decode_number(call["function"]["arguments"]).number
             result = await double(number)
             messages.append({"role": "tool", "tool_call_id": call["id"], "content": str(result)})
     assert turns == LOOP_TURNS

@@ -1,75 +1,67 @@
-"""The arguments of a call as typed values, where one typed decode of their text did not do.
+"""Text or trees of JSON as what a shape takes, where one decode of the text did not do.
 
-That decode is the fast way, and whoever holds the decoder takes it. What it refuses comes here. Halves of a surrogate
-pair, which JSON can write and Unicode does not know, become U+FFFD. All else is wrong, and the model is told so: where
-the text stops being JSON, or which fields do not fit.
+That decode is the fast way, and whoever holds the shape takes it first. What it refuses comes here. Halves of a
+surrogate pair, which JSON can write and Unicode does not know, become U+FFFD; what can be mended is mended. All else is
+wrong, and the model is told so: where the text stops being JSON, or which fields do not fit.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
+from .codec.strict_json import strict_json
+from .codec.surrogates import whole
+from .coercion import coerced
 from .errors import InvalidInput
-from .mismatch import excerpt, mismatch
-
-S = TypeVar("S", bound=msgspec.Struct)
+from .mismatch import ARGUMENTS, Subject, excerpt, mismatch
+from .shapes import Shape
 
 _CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|(NaN|-?Infinity)', re.DOTALL)
 
 
-def read_text(struct: type[S], text: str) -> S:
-    """The arguments in a text that did not decode at once. Raises InvalidInput with the message for the model."""
+def read_text(shape: Shape, text: str, *, coerce: bool = True) -> Any:
+    """The arguments in a text that did not decode at once.
+
+    Raises InvalidInput with the message for the model. coerce: mend what does not fit, where it is clear how.
+    """
     try:
-        return read_tree(struct, _without_half_characters(_parsed(text)))
+        return read_tree(shape, parse(text), coerce=coerce)
     except RecursionError:
         raise InvalidInput("the arguments are nested too deeply") from None
 
 
-def read_tree(struct: type[S], tree: Any) -> S:
-    """The arguments in a tree of JSON. Raises InvalidInput with the message for the model."""
+def read_tree(shape: Shape, tree: Any, *, coerce: bool = True, subject: Subject = ARGUMENTS) -> Any:
+    """The same in a tree of JSON, which may be no object. subject: what the message speaks of."""
     if not isinstance(tree, dict):
-        raise InvalidInput(f"the arguments must be one JSON object, but are {excerpt(tree)}")
+        raise InvalidInput(f"{subject.name} must be one JSON object, but {subject.are} {excerpt(tree)}")
+    tree = whole(tree)
     try:
-        return msgspec.convert(tree, struct, str_keys=True)
+        return shape.convert(tree)
     except msgspec.ValidationError:
         pass
-    raise InvalidInput(mismatch(struct, tree))
+    mended = coerced(tree, shape.schema) if coerce else tree
+    if mended != tree:
+        try:
+            return shape.convert(mended)
+        except msgspec.ValidationError:
+            pass
+    raise InvalidInput(mismatch(shape.problems(mended), tree, subject))
 
 
-def _parsed(text: str) -> Any:
+def parse(text: str, subject: Subject = ARGUMENTS) -> Any:
+    """The JSON in a text. Raises InvalidInput, which says where it stops being JSON, and RecursionError."""
     try:
-        return json.loads(text, parse_constant=_refused, parse_float=_finite)
+        return strict_json(text)
     except json.JSONDecodeError as error:
         what, place = error.msg, error.pos
-    except ValueError as error:  # of the two functions, or a number with more digits than Python reads
+    except ValueError as error:  # NaN and infinity, or a number that is too large, or longer than Python reads
         constant = next((found for found in _CONSTANT.finditer(text) if found[1]), None)
         if constant is None:
-            raise InvalidInput("the arguments have a number that is out of range") from error
+            raise InvalidInput(f"a number in {subject.name} is out of range") from error
         what, place = f"{constant[1]} is no number", constant.start()
     near = text[max(0, place - 20) : place + 40]
-    raise InvalidInput(f"the arguments are not valid JSON: {what} (character {place}, near {near!r})")
-
-
-def _refused(constant: str) -> None:
-    raise ValueError(constant)
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if math.isinf(number):
-        raise ValueError(digits)
-    return number
-
-
-def _without_half_characters(tree: Any) -> Any:
-    text = json.dumps(tree, ensure_ascii=False)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return json.loads(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
-    return tree
+    raise InvalidInput(f"{subject.name} {subject.are} not valid JSON: {what} (character {place}, near {near!r})")

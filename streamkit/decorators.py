@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from .errors import DefinitionError
@@ -34,11 +34,14 @@ V_co = TypeVar("V_co", covariant=True)
 class ToolOptions(TypedDict, total=False):
     """What can be said of any tool beyond its function; see Tool.
 
-    name: the function's own, unless given. description: its docstring, all of it, unless given.
+    name: the function's own, unless given. description: its docstring, all of it, unless given. input: instead of the
+    parameters, whose annotations then say nothing to the model: a Struct, a model of pydantic, or a JSON Schema.
     """
 
     name: str
     description: str
+    input: type[Any] | Mapping[str, Any]
+    coerce: bool
     on_input: Callable[[ToolInputEvent], object]
     check: Callable[..., object]
     serial: str
@@ -204,9 +207,10 @@ def _made_of(function: Callable[..., Any], kind: type[Tool[..., Any]], options: 
             raise DefinitionError(
                 f"{what}: {parameter.name!r} must stand before what the model fills in, a ToolContext before a Sink"
             )
+    if "input" not in options:
+        options = {**options, "input": input_struct(fields, what)}
     return kind(
         function=function,
-        input=input_struct(fields, what),
         takes_context=takes_context,
         takes_sink=takes_sink,
         **{"description": inspect.getdoc(definition(function)) or "", **options, "name": name},

@@ -18,8 +18,10 @@ from typing import Any
 import msgspec
 
 from .errors import DefinitionError
+from .pydantic_shapes import is_model, model_schemas
 
 _DEFINITIONS = "#/$defs/"
+_OF_PYDANTIC = "pydantic."  # before its names, so that they are none of msgspec's; `_short_names` takes it off
 
 
 def input_struct(parameters: Sequence[inspect.Parameter], what: str) -> type[msgspec.Struct]:
@@ -38,22 +40,30 @@ def input_struct(parameters: Sequence[inspect.Parameter], what: str) -> type[msg
         raise DefinitionError(f"{what}: its parameters do not go together ({_gist(error)})") from error
 
 
-def json_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON Schema of a Struct, the Struct itself on top and what it refers to under `$defs`.
+def json_schema(kind: Any) -> dict[str, Any]:
+    """The JSON Schema of a Struct, a model of pydantic, or whatever msgspec can type.
 
-    Raises TypeError for what JSON Schema cannot say.
+    What it is stands on top, what that refers to under `$defs`. Raises TypeError, or what pydantic raises, for what
+    JSON Schema cannot say.
     """
-    name, components = _components(struct)
-    schema = dict(components[name])
-    if f'"{_DEFINITIONS}{name}"' not in json.dumps(components):  # else it contains itself
+    top, components = _components(kind)
+    name = top.get("$ref", "").removeprefix(_DEFINITIONS)
+    schema = dict(components[name] if name else top)
+    if name and f'"{_DEFINITIONS}{name}"' not in json.dumps(components):  # else it contains itself
         del components[name]
     schema.pop("title", None)
     if not schema.get("required"):
         schema.pop("required", None)
-    _add_copied_defaults(schema, struct)
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        _add_copied_defaults(schema, kind)
     if components:
         schema["$defs"] = components
     return schema
+
+
+def mentions_models(kind: Any) -> bool:
+    """Whether it is a model of pydantic, or there is one in it."""
+    return bool(_described_by_msgspec(kind)[2])
 
 
 def _described(parameters: Iterable[inspect.Parameter]) -> type[msgspec.Struct]:
@@ -90,15 +100,40 @@ def _is_json(value: Any) -> bool:
     return True
 
 
-def _components(struct: type[msgspec.Struct]) -> tuple[str, dict[str, Any]]:
-    """The name of the struct, and the schemas of all classes in it by their names."""
+def _components(kind: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The schema of the kind, mostly a reference, and the schemas of all classes in it by their names."""
+    top, found, models = _described_by_msgspec(kind)
+    references: dict[str, str] = {}
+    if models:
+        names, schemas = model_schemas(models, f"{_DEFINITIONS}{_OF_PYDANTIC}{{model}}")
+        found = {**found, **{_OF_PYDANTIC + name: schema for name, schema in schemas.items()}}
+        references = {f"{_DEFINITIONS}:{place}": _DEFINITIONS + _OF_PYDANTIC + name for place, name in enumerate(names)}
+    short = {_DEFINITIONS + name: _DEFINITIONS + each for name, each in _short_names(found).items()}
+    references = {**short, **{marker: short[name] for marker, name in references.items()}}
+    components = {
+        references[_DEFINITIONS + name].removeprefix(_DEFINITIONS): _renamed(schema, references)
+        for name, schema in found.items()
+    }
+    return _renamed(top, references), components
+
+
+def _described_by_msgspec(kind: Any) -> tuple[dict[str, Any], dict[str, Any], list[type[Any]]]:
+    """The same from msgspec alone, and the models of pydantic in it, which are referred to by their place."""
+    models: list[type[Any]] = []
+
+    def schema_of_class(unknown: type[Any]) -> dict[str, Any]:
+        if unknown is object:
+            return {"description": "any JSON value"}
+        if not is_model(unknown):
+            raise NotImplementedError
+        if unknown not in models:
+            models.append(unknown)
+        return {"$ref": f"{_DEFINITIONS}:{models.index(unknown)}"}
+
     (top,), found = msgspec.json.schema_components(
-        [struct], schema_hook=_schema_of_object, ref_template=_DEFINITIONS + "{name}"
+        [kind], schema_hook=schema_of_class, ref_template=_DEFINITIONS + "{name}"
     )
-    short = _short_names(found)
-    references = {_DEFINITIONS + name: _DEFINITIONS + short[name] for name in found}
-    components = {short[name]: _renamed(schema, references) for name, schema in found.items()}
-    return short[top["$ref"].removeprefix(_DEFINITIONS)], components
+    return top, found, models
 
 
 def _add_copied_defaults(schema: dict[str, Any], struct: type[msgspec.Struct]) -> None:
@@ -108,12 +143,6 @@ def _add_copied_defaults(schema: dict[str, Any], struct: type[msgspec.Struct]) -
         if isinstance(factory, partial) and factory.func is copy.deepcopy and _is_json(factory.args[0]):
             default = msgspec.to_builtins(factory.args[0], str_keys=True)
             schema["properties"][field.encode_name]["default"] = default
-
-
-def _schema_of_object(kind: type[Any]) -> dict[str, Any]:
-    if kind is object:
-        return {"description": "any JSON value"}
-    raise NotImplementedError
 
 
 def _short_names(names: Iterable[str]) -> dict[str, str]:

@@ -23,7 +23,10 @@ logger = logging.getLogger("streamkit")
 
 
 class ValidCall(msgspec.Struct, frozen=True, eq=False):
-    """A call that fits its tool. arguments: decoded, by the name of the parameter, defaults filled in."""
+    """A call that fits its tool.
+
+    arguments: decoded, by the name of the parameter; defaults filled in, unless a JSON Schema is all there is.
+    """
 
     call: ToolCall
     tool: Tool[..., Any]
@@ -33,6 +36,13 @@ class ValidCall(msgspec.Struct, frozen=True, eq=False):
     def name(self) -> str:
         """Of the tool."""
         return self.tool.name
+
+    @property
+    def plain_arguments(self) -> dict[str, Any]:
+        """The arguments as events and records hold them: what msgspec cannot write, such as a model of pydantic, is a
+        tree of JSON.
+        """
+        return self.tool.plain(self.arguments)
 
 
 class Toolkit:
@@ -117,7 +127,7 @@ class Toolkit:
 
     def validate(self, call: ToolCall) -> ValidCall:
         """The call with its tool and its decoded arguments: strict JSON, an object, the schema, then the tool's
-        `check`.
+        `check`. The plain text of a custom call goes to the one field of the tool that takes text.
 
         Raises InvalidCall, whose `failure` can be sent back to the model: unknown_tool, disabled_tool or invalid_input.
         """
@@ -129,7 +139,8 @@ class Toolkit:
             raise _invalid(call, "unknown_tool", f"There is no tool {call.name}. The tools are: {known}.")
         if (why := self._disabled.get(call.name)) is not None:
             raise _invalid(call, "disabled_tool", f"{call.name} cannot be used now: {why}")
-        return _checked(call, tool, lambda: tool.decode(call.arguments))
+        decode = tool.take_plain_text if call.custom else tool.decode
+        return _checked(call, tool, lambda: decode(call.arguments))
 
     def revalidate(self, valid: ValidCall, arguments: Mapping[str, Any]) -> ValidCall:
         """The same call with other arguments, checked like those of the model. Raises InvalidCall."""

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Generic, ParamSpec, TypeVar
 
 import msgspec
-from msgspec.structs import FieldInfo, asdict
 
-from .arguments import read_text, read_tree
-from .errors import DefinitionError, FlowError, InvalidInput
+from .errors import DefinitionError, FlowError
+from .inputs import Input
 from .items import ToolSpec
 from .reducers import Reducer
-from .schema import json_schema
 from .signatures import certainly_gives_no_events, definition, needs_thread, yields
 from .sinks import Sink
+from .tool_checks import check_limits, check_takes, check_words, takes_other
 from .turns import ToolInputEvent
 
 P = ParamSpec("P")
@@ -31,9 +29,6 @@ R_co = TypeVar("R_co", covariant=True)
 E_contra = TypeVar("E_contra", contravariant=True)
 V_co = TypeVar("V_co", covariant=True)
 X_co = TypeVar("X_co", covariant=True)
-
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider takes
-_DOES_NOT_DECODE = (msgspec.DecodeError, UnicodeEncodeError, RecursionError)
 
 
 class ToolContext(msgspec.Struct, Generic[X_co], frozen=True, eq=False):
@@ -55,7 +50,8 @@ class ToolContext(msgspec.Struct, Generic[X_co], frozen=True, eq=False):
 class Tool(Generic[P, R_co]):
     """A function that a model may call: a coroutine function, a plain function, or one that returns a Flow.
 
-    input: the arguments of a call decode into it, and the function gets its fields by name.
+    input: what the arguments of a call have to be, a msgspec Struct, a model of pydantic, or a JSON Schema of an object
+    (extra `schema`). The function gets the fields by name; see `inputs` for what a schema means for it.
     takes_context, takes_sink: a ToolContext, then a Sink, come before them. What the function sends is shown, what it
     returns is the value.
     on_input: hears how the model writes a call; a plain or async function of one ToolInputEvent.
@@ -63,6 +59,7 @@ class Tool(Generic[P, R_co]):
     ValueError with a sentence for the model. It runs in the event loop; what has to wait belongs to `authorize`.
     serial: calls that share this key run one after another.
     timeout_seconds, idle_timeout_seconds: for the whole call, and until its next event.
+    coerce: mend arguments that do not fit, where it is clear what was meant; see `coercion`.
     spec: what the model is told. in_thread: the function is plain and may block, so a worker thread has to call it.
 
     Raises DefinitionError, with the fix, for what cannot work.
@@ -70,7 +67,7 @@ class Tool(Generic[P, R_co]):
 
     name: str
     description: str
-    input: type[msgspec.Struct]
+    input: type[Any] | Mapping[str, Any]
     function: Callable[P, R_co]
     takes_context: bool = False
     takes_sink: bool = False
@@ -79,18 +76,30 @@ class Tool(Generic[P, R_co]):
     serial: str | None = None
     timeout_seconds: float | None = None
     idle_timeout_seconds: float | None = None
+    coerce: bool = True
     spec: ToolSpec = field(init=False)
     in_thread: bool = field(init=False)
-    _decode: Callable[[str], msgspec.Struct] = field(init=False)
+    _input: Input = field(init=False)
 
     def __post_init__(self) -> None:
-        _check_words(self)
-        _check_limits(self)
+        what = f"tool {self.name!r}"
+        check_words(self.name, self.description)
+        check_limits(
+            what,
+            serial=self.serial,
+            timeout_seconds=self.timeout_seconds,
+            idle_timeout_seconds=self.idle_timeout_seconds,
+        )
+        if not callable(self.function) or isinstance(self.function, Tool):
+            raise DefinitionError(f"{what}: made of {self.function!r}; a tool is made of a function")
+        input = Input(self.input, what, takes_other=takes_other(self.function), coerce=self.coerce)
+        _check_functions(self, input, what)
+        _check_events(self, what)
         made = self.__dict__  # the way around `frozen`
-        made["spec"] = ToolSpec(self.name, self.description, _parameters(self))
-        _check_functions(self)
+        made["_input"] = input
+        made["decode"] = input.decode  # the method below says what it does; without it a short text is read faster
+        made["spec"] = ToolSpec(self.name, self.description, input.schema)
         made["in_thread"] = needs_thread(self.function)
-        made["_decode"] = msgspec.json.Decoder(self.input).decode
         named = definition(self.function)  # for help(), and `__wrapped__` for inspect.signature()
         made.update((each, getattr(named, each)) for each in functools.WRAPPER_ASSIGNMENTS if hasattr(named, each))
         made["__wrapped__"] = self.function
@@ -106,27 +115,29 @@ class Tool(Generic[P, R_co]):
         return function(context, **arguments) if self.takes_context else function(**arguments)
 
     def decode(self, text: str) -> dict[str, Any]:
-        """The arguments that a model wrote, as the function takes them: typed, by name, with all defaults.
+        """The arguments that a model wrote, as the function takes them: by name.
 
         Raises InvalidInput for what is not strict JSON, not an object, or does not fit; the message is for the model.
         """
-        try:
-            return asdict(self._decode(text))
-        except _DOES_NOT_DECODE:
-            pass
-        return asdict(read_text(self.input, text))
+        return self._input.decode(text)
+
+    def take_plain_text(self, text: str) -> dict[str, Any]:
+        """The same for a call whose arguments are plain text: the one field that takes text gets it.
+
+        That is the only field, or the only one that has to be there. Raises InvalidInput where there is none.
+        """
+        return self._input.take_plain_text(text)
 
     def convert(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The same from arguments that are no text: values of JSON, or what can be written as such."""
-        try:
-            tree = msgspec.to_builtins(arguments, str_keys=True)
-        except TypeError as error:
-            raise InvalidInput(f"the arguments cannot be written as JSON: {error}") from error
-        return asdict(read_tree(self.input, tree))
+        return self._input.convert(arguments)
+
+    def plain(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of a call as events and records hold them: what msgspec cannot write is a tree of JSON."""
+        return self._input.plain(arguments)
 
     def __repr__(self) -> str:
-        fields = ", ".join(map(_shown, msgspec.structs.fields(self.input)))
-        return f"<{type(self).__name__} {self.name}({fields})>"
+        return f"<{type(self).__name__} {self.name}({self._input!r})>"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -158,55 +169,21 @@ def use_sink(sink: Sink[Any]) -> None:
     _sink.set(sink)
 
 
-def _check_words(tool: Tool[..., Any]) -> None:
-    if not (isinstance(tool.name, str) and _NAME.fullmatch(tool.name)):
-        raise DefinitionError(
-            f"tool {tool.name!r}: providers take names of 1 to 64 letters, digits, _ and -; give another with name="
+def _check_functions(tool: Tool[..., Any], input: Input, what: str) -> None:
+    before = tool.takes_context + tool.takes_sink
+    for names in (input.names, input.always):
+        check_takes(
+            tool.function,
+            before,
+            names,
+            f"{what}: its function cannot be called with its input (takes_context=, takes_sink= say what comes before)",
         )
-    if not tool.description.strip():
-        raise DefinitionError(
-            f"tool {tool.name!r}: a model must be told what it does: write a docstring, or give description="
-        )
-
-
-def _check_limits(tool: Tool[..., Any]) -> None:
-    if tool.serial is not None and not (isinstance(tool.serial, str) and tool.serial):
-        raise DefinitionError(f"tool {tool.name!r}: serial is the name that calls share, such as serial='files'")
-    for name in ("timeout_seconds", "idle_timeout_seconds"):
-        seconds = getattr(tool, name)
-        if seconds is not None and not (type(seconds) in (int, float) and seconds > 0):
-            raise DefinitionError(f"tool {tool.name!r}: {name} is {seconds!r}, and must be more than 0, or None")
-
-
-def _parameters(tool: Tool[..., Any]) -> dict[str, Any]:
-    try:
-        schema = json_schema(tool.input)
-    except Exception as error:
-        raise DefinitionError(
-            f"tool {tool.name!r}: input must be a msgspec Struct that JSON Schema can describe ({error})"
-        ) from error
-    if schema.get("type") != "object":
-        raise DefinitionError(f"tool {tool.name!r}: its input must be written as an object, so without array_like")
-    return schema
-
-
-def _check_functions(tool: Tool[..., Any]) -> None:
-    what, fields = f"tool {tool.name!r}", tool.input.__struct_fields__
-    if not callable(tool.function) or isinstance(tool.function, Tool):
-        raise DefinitionError(f"{what}: made of {tool.function!r}; a tool is made of a function")
-    _check_takes(
-        tool.function,
-        [None] * (tool.takes_context + tool.takes_sink),
-        fields,
-        f"{what}: its function cannot be called with its input (takes_context=, takes_sink= say what comes before)",
-    )
-    if tool.check is not None:
-        if inspect.iscoroutinefunction(tool.check):
-            raise DefinitionError(f"{what}: check= takes a plain function; what has to wait belongs to authorize=")
-        _check_takes(tool.check, [], fields, f"{what}: check= must take the arguments of the tool by name")
+        if tool.check is not None:
+            check_takes(tool.check, 0, names, f"{what}: check= must take the arguments of the tool by name")
+    if inspect.iscoroutinefunction(tool.check):
+        raise DefinitionError(f"{what}: check= takes a plain function; what has to wait belongs to authorize=")
     if tool.on_input is not None:
-        _check_takes(tool.on_input, [None], (), f"{what}: on_input= must take one ToolInputEvent")
-    _check_events(tool, what)
+        check_takes(tool.on_input, 1, (), f"{what}: on_input= must take one ToolInputEvent")
 
 
 def _check_events(tool: Tool[..., Any], what: str) -> None:
@@ -220,25 +197,3 @@ def _check_events(tool: Tool[..., Any], what: str) -> None:
         raise DefinitionError(
             f"{what}: nothing it does can be reduced: let it yield, or take a Sink first, or use @tool"
         )
-
-
-def _check_takes(function: Callable[..., Any], before: list[None], fields: Sequence[str], message: str) -> None:
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError) as error:  # written in C, without a signature, or nothing to call at all
-        if callable(function):
-            return
-        raise DefinitionError(message) from error
-    try:
-        signature.bind(*before, **dict.fromkeys(fields))
-    except TypeError as error:
-        raise DefinitionError(f"{message}: {error}") from error
-
-
-def _shown(field: FieldInfo) -> str:
-    if field.required:
-        return field.name
-    if field.default is msgspec.NODEFAULT:
-        return f"{field.name}=…"
-    default = repr(field.default)
-    return f"{field.name}={default if len(default) <= 20 else default[:19] + '…'}"

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit.arguments import read_text, read_tree
+from streamkit.arguments import parse, read_text, read_tree
 from streamkit.errors import InvalidInput
+from streamkit.mismatch import ANSWER
+from streamkit.shapes import shape_of
 
 
 class Anything(msgspec.Struct, forbid_unknown_fields=True):
@@ -21,9 +23,13 @@ class Payment(msgspec.Struct, forbid_unknown_fields=True):
     shares: dict[int, float] = {}
 
 
+ANYTHING = shape_of(Anything)
+PAYMENT = shape_of(Payment)
+
+
 def refused(text: str) -> str:
     with pytest.raises(InvalidInput) as raised:
-        read_text(Payment, text)
+        read_text(PAYMENT, text)
     return str(raised.value)
 
 
@@ -36,16 +42,16 @@ json_values = st.recursive(
 @given(json_values)
 def test_json_is_read_as_a_typed_decode_reads_it(value: object) -> None:
     text = json.dumps({"value": value})
-    assert read_text(Anything, text) == msgspec.json.decode(text, type=Anything)
+    assert read_text(ANYTHING, text) == msgspec.json.decode(text, type=Anything)
 
 
 @given(st.integers())
 def test_integers_are_exact_however_long(number: int) -> None:
-    assert read_text(Payment, f'{{"to": "", "amount": {number}}}').amount == number
+    assert read_text(PAYMENT, f'{{"to": "", "amount": {number}}}').amount == number
 
 
 def test_keys_that_are_numbers_are_read_as_such() -> None:
-    assert read_text(Payment, '{"to": "", "shares": {"1": 0.5}}').shares == {1: 0.5}
+    assert read_text(PAYMENT, '{"to": "", "shares": {"1": 0.5}}').shares == {1: 0.5}
 
 
 @pytest.mark.parametrize(
@@ -61,8 +67,8 @@ def test_keys_that_are_numbers_are_read_as_such() -> None:
     ids=ascii,
 )
 def test_halves_of_a_character_are_mended_or_replaced(written: str, read: str) -> None:
-    assert read_text(Payment, f'{{"to": "{written}"}}').to == read
-    assert read_text(Anything, f'{{"value": {{"{written}": ["{written}"]}}}}').value == {read: [read]}
+    assert read_text(PAYMENT, f'{{"to": "{written}"}}').to == read
+    assert read_text(ANYTHING, f'{{"value": {{"{written}": ["{written}"]}}}}').value == {read: [read]}
 
 
 @pytest.mark.parametrize(
@@ -93,7 +99,7 @@ def test_the_top_level_is_one_object(text: str, came: str) -> None:
 
 @pytest.mark.parametrize("number", ["1e999", "-1e999", "9" * 5000], ids=["large", "small", "long"])
 def test_a_number_that_no_machine_holds_is_refused(number: str) -> None:
-    assert refused(f'{{"amount": {number}}}') == "the arguments have a number that is out of range"
+    assert refused(f'{{"amount": {number}}}') == "a number in the arguments is out of range"
 
 
 def test_endless_nesting_is_refused() -> None:
@@ -101,10 +107,10 @@ def test_endless_nesting_is_refused() -> None:
 
 
 def test_what_does_not_fit_is_told_field_by_field() -> None:
-    assert refused('{"amount": "3", "too": "a"}').split("\n") == [
+    assert refused('{"amount": "a", "too": "a"}').split("\n") == [
         "the arguments do not fit:",
         "- to: required, but missing",
-        '- amount: expected integer, but got "3"',
+        '- amount: expected integer, but got "a"',
         "- too: unknown field",
         "received fields: amount, too",
     ]
@@ -114,7 +120,7 @@ def test_what_does_not_fit_is_told_field_by_field() -> None:
 def test_no_text_gives_anything_but_arguments_or_a_refusal(text: str) -> None:
     for each in (text, '{"to": ' + text, '{"to": "' + text + '"}'):
         try:
-            read_text(Payment, each)
+            read_text(PAYMENT, each)
         except InvalidInput as refusal:
             str(refusal).encode()  # the message itself can be sent
 
@@ -123,6 +129,34 @@ def test_a_tree_is_read_like_its_text() -> None:
     class Priced(msgspec.Struct):
         price: decimal.Decimal
 
-    assert read_tree(Priced, {"price": "1.10"}).price == decimal.Decimal("1.10")
+    priced = shape_of(Priced)
+    assert read_tree(priced, {"price": "1.10"}).price == decimal.Decimal("1.10")
     with pytest.raises(InvalidInput, match="price: required"):
-        read_tree(Priced, {})
+        read_tree(priced, {})
+
+
+def test_what_does_not_fit_is_mended_unless_one_must_not() -> None:
+    assert read_text(PAYMENT, '{"to": "a", "amount": "3", "shares": null}') == Payment("a", 3)
+    with pytest.raises(InvalidInput, match='amount: expected integer, but got "3"'):
+        read_text(PAYMENT, '{"to": "a", "amount": "3"}', coerce=False)
+
+
+def test_what_is_mended_is_checked_again() -> None:
+    assert refused('{"to": "a", "amount": "3", "shares": "{\\"1\\": []}"}').split("\n") == [
+        "the arguments do not fit:",
+        "- shares.1: expected number, but got []",
+        "received fields: to, amount, shares",
+    ]
+
+
+def test_an_answer_is_spoken_of_as_one() -> None:
+    trees: list[tuple[Any, str]] = [
+        ({}, "the answer does not fit"),
+        ([], "the answer must be one JSON object, but is []"),
+    ]
+    for tree, says in trees:
+        with pytest.raises(InvalidInput) as raised:
+            read_tree(PAYMENT, tree, subject=ANSWER)
+        assert says in str(raised.value)
+    with pytest.raises(InvalidInput, match="the answer is not valid JSON"):
+        parse("{", ANSWER)

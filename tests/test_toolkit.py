@@ -181,3 +181,33 @@ async def test_a_hook_hears_of_a_call_that_a_cut_turn_left_open(ends: str) -> No
             await begun.wait()
             tasks.cancel_scope.cancel()
     assert heard == [ToolInputStart("c1", "read"), ToolInputAbandoned("c1", "incomplete")]
+
+
+# plain text
+
+
+@tool
+async def run(script: str, seconds: int = 3) -> str:
+    """Runs a script."""
+    return script
+
+
+def test_a_call_of_plain_text_gives_it_to_the_one_field_that_takes_text() -> None:
+    valid = Toolkit(run).validate(ToolCall("c", "run", '{"script": 1}', custom=True))
+    assert valid.arguments == {"script": '{"script": 1}', "seconds": 3}
+
+
+def test_a_tool_that_takes_no_plain_text_says_so() -> None:
+    with pytest.raises(InvalidCall) as caught:
+        Toolkit(write).validate(ToolCall("c", "write", "a text", custom=True))
+    assert (caught.value.failure.kind, caught.value.failure.message) == (
+        "invalid_input",
+        "The call of write did not run: it came as plain text, but the arguments are a JSON object with p, text",
+    )
+
+
+def test_arguments_are_mended_unless_the_tool_says_no() -> None:
+    call = ToolCall("c", "run", '{"script": "3", "seconds": "5"}')
+    assert Toolkit(run).validate(call).arguments == {"script": "3", "seconds": 5}
+    with pytest.raises(InvalidCall, match='seconds: expected integer, but got "5"'):
+        Toolkit(tool(run.function, coerce=False)).validate(call)

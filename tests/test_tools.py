@@ -66,7 +66,7 @@ def test_a_tool_is_shown_by_its_name_and_fields() -> None:
         tags: list[str] = []
 
     assert repr(made()) == "<Tool search(query, limit=3)>"
-    assert repr(made(lambda **_: None, input=Input)) == "<Tool search(place, note='xxxxxxxxxxxxxxxxxx…, tags=…)>"
+    assert repr(made(lambda **_: None, input=Input)) == "<Tool search(place, note='xxxxxxxxxxxxxxxxxx…, tags=[])>"
 
 
 def test_tools_are_equal_to_themselves_alone() -> None:
