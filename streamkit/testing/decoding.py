@@ -10,6 +10,7 @@ import msgspec
 
 from ..errors import DecodeError, ModelError
 from ..items import ProviderTool, Reasoning, ToolCall, UnknownItem
+from ..providers.anthropic_decoder import AnthropicDecoder
 from ..providers.model import Decoder
 from ..providers.ollama_decoder import OllamaDecoder
 from ..providers.openai_chat_decoder import OpenAIChatDecoder
@@ -18,6 +19,7 @@ from ..turns import Turn, TurnEvent
 
 DIALECTS: dict[str, Callable[[], Decoder]] = {
     "openai-chat": OpenAIChatDecoder,
+    "anthropic": AnthropicDecoder,
     "ollama": OllamaDecoder,
 }
 
@@ -113,6 +115,7 @@ def _other_items(turn: Turn) -> list[dict[str, Any]]:
             found[item.call_id] = {"id": item.call_id, "type": item.kind, "name": name, "arguments": item.input}
         elif type(item) is UnknownItem and item.dialect is not None and isinstance(item.item, dict):
             said = item.item
-            known = {"id": said.get("id"), "type": said.get("type"), "name": said.get("name")}
-            found.setdefault(str(said.get("id") or len(found)), known)
+            if said.get("id"):  # a mark without one, such as a change of models, is no item
+                known = {"id": said["id"], "type": said.get("type"), "name": said.get("name")}
+                found.setdefault(str(said["id"]), known)
     return list(found.values())

@@ -1,0 +1,271 @@
+"""What servers of the Messages API send: the fields that are read, and the decoder.
+
+An answer is a list of content blocks. Each begins, goes on in deltas and ends; several may be open at the same time,
+so everything goes by the index of its block. What a block holds besides its text goes back in the next request as it
+came: the server checks it, and refuses a turn in which a block is missing, has changed, or has another place.
+Source: the API reference of Anthropic, "Messages, streaming", and the types of its Python SDK.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from ..codec.surrogates import whole
+from ..items import ProviderTool, StopReason, UnknownItem, Usage
+from ..tool_input import InputDelta, InputEnd, InputOpaque, InputStart, as_text
+from ..turn_builder import NextItem, Part, ReasoningOpaque, TextOpaque, UsageReported
+from ..turns import ReasoningDelta, TextDelta
+from .dialect import DialectDecoder
+from .failures import parsed
+
+DIALECT = "anthropic"
+"""The name under which it keeps what goes back unread."""
+
+THOUGHT_KINDS = ("thinking", "redacted_thinking")
+
+# What is read of the wire: the fields of all events and of all deltas, since one record is decoded faster than one of
+# many kinds. What servers fill in different ways is Any. gc=False: they live for a moment, and hold no cycles.
+
+
+class _Delta(msgspec.Struct, gc=False):
+    type: str = ""
+    text: str | None = None
+    partial_json: Any = None  # text; some send the object itself
+    thinking: str | None = None
+    signature: Any = None
+    citation: Any = None
+    stop_reason: Any = None
+    stop_details: Any = None
+    container: Any = None
+
+
+class _Event(msgspec.Struct, gc=False):
+    type: str = ""
+    index: int | None = None
+    delta: _Delta | None = None
+    content_block: Any = None
+    message: Any = None
+    usage: Any = None
+
+
+_STOP_REASONS: dict[str, StopReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+    "pause_turn": "pause",
+    "compaction": "pause",  # the server made room, and goes on when it is asked again
+}
+_READ_KINDS = ("text", "tool_use", *THOUGHT_KINDS)
+_REASONS_OF_CUTS = ("length", "refusal")
+_COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+
+
+class _Block:
+    """A content block that is open. raw: as it began, with what its deltas added. pieces: the text of its input."""
+
+    __slots__ = ("kind", "pieces", "raw")
+
+    def __init__(self, raw: dict[str, Any]) -> None:
+        self.raw = raw
+        self.kind: str = raw["type"] if isinstance(raw.get("type"), str) else ""
+        self.pieces: list[str] = []
+
+
+class AnthropicDecoder(DialectDecoder[_Event]):
+    """The bytes of a streamed message to parts."""
+
+    def __init__(self) -> None:
+        super().__init__(_Event)
+        self._blocks: dict[int | None, _Block] = {}  # those that are open
+        self._unread: set[int | None] = set()  # the indexes of those that are told in one piece, when they have ended
+        self._tool_names: dict[str, str] = {}  # of the tools that the provider runs, by the id of the call
+        self._counts: dict[str, int] = {}
+        self._stop_word: str | None = None
+
+    def read(self, event: _Event, data: str, parts: list[Part]) -> None:
+        delta = event.delta
+        if delta is not None and event.type == "content_block_delta":
+            if self._unread and event.index in self._unread:
+                self._add_unread(self._blocks[event.index], delta, data)
+            elif delta.text and delta.type == "text_delta":
+                parts.append(TextDelta(delta.text))
+            elif delta.partial_json:
+                piece = delta.partial_json
+                parts.append(InputDelta(piece if type(piece) is str else as_text(piece), event.index))
+            elif delta.thinking and delta.type == "thinking_delta":
+                parts.append(ReasoningDelta(delta.thinking))
+            else:
+                self._read_rare_delta(self._blocks.get(event.index), delta, data, parts)
+        else:
+            self._read_rare_event(event, data, parts)
+
+    def _read_rare_event(self, event: _Event, data: str, parts: list[Part]) -> None:
+        match event.type:
+            case "content_block_start" if isinstance(event.content_block, dict):
+                self._start_block(event.index, event.content_block, parts)
+            case "content_block_stop":
+                self._stop_block(event.index, parts)
+            case "message_start":
+                if isinstance(event.message, dict):
+                    self._report_usage(event.message.get("usage"), parts)
+            case "message_delta":
+                self._report_usage(event.usage, parts)
+                if event.delta is not None:
+                    self._read_end(event.delta, parts)
+            case "message_stop":
+                self._finish(parts)
+            case "ping":
+                pass
+            case _ if data.strip() != "{}":  # a ping, too, whose name is that of its event
+                self.read_unknown(parsed(data), parts)
+
+    # Blocks
+
+    def _start_block(self, index: int | None, raw: dict[str, Any], parts: list[Part]) -> None:
+        if index in self._blocks:  # some servers count anew
+            self._stop_block(index, parts)
+        block = _Block(raw)
+        # Two texts in a row stay two. But the signature of thinking that is still open must find its way back.
+        is_text_alone = block.kind == "text" and not any(each.kind == "thinking" for each in self._blocks.values())
+        if is_text_alone or block.kind in THOUGHT_KINDS:
+            parts.append(NextItem())
+        self._blocks[index] = block
+        if block.kind not in _READ_KINDS:
+            self._unread.add(index)
+        match raw:
+            case {"type": "text", "text": str(text)} if text:
+                parts.append(TextDelta(text))
+            case {"type": "thinking", "thinking": str(text)} if text:
+                parts.append(ReasoningDelta(text))
+            case {"type": "tool_use"}:
+                _start_call(index, raw, parts)
+
+    def _add_unread(self, block: _Block, delta: _Delta, data: str) -> None:
+        if delta.type == "input_json_delta":
+            block.pieces.append(as_text(delta.partial_json))
+            return
+        told = whole(parsed(data))  # a field that is not among those of _Delta may be all that matters
+        for key, value in told["delta"].items() if isinstance(told, dict) else ():
+            if key != "type":
+                block.raw[key] = _grown(block.raw.get(key), value)
+
+    def _read_rare_delta(self, block: _Block | None, delta: _Delta, data: str, parts: list[Part]) -> None:
+        if block is not None and delta.type == "signature_delta":
+            known = block.raw.get("signature")
+            if known != delta.signature:  # some servers send it twice
+                block.raw["signature"] = _grown(known, delta.signature)
+        elif block is not None and delta.type == "citations_delta":
+            block.raw["citations"] = _grown(block.raw.get("citations"), [delta.citation])
+        elif delta.type not in ("text_delta", "input_json_delta", "thinking_delta"):  # these were empty
+            self.read_unknown(parsed(data), parts)
+
+    def _stop_block(self, index: int | None, parts: list[Part]) -> None:
+        block = self._blocks.pop(index, None)
+        self._unread.discard(index)
+        if block is not None and block.kind == "tool_use":
+            parts.append(InputEnd(index))
+        elif block is not None:
+            self._tell_block(block, parts)
+
+    def _tell_block(self, block: _Block, parts: list[Part]) -> None:
+        """What is known of a block when it has ended."""
+        raw = block.raw
+        match block.kind:
+            case "thinking" | "redacted_thinking":
+                parts.append(ReasoningOpaque(_without(raw, "type", "thinking"), DIALECT))
+            case "":
+                parts.append(UnknownItem(raw))
+            case "text":
+                if opaque := {key: value for key, value in _without(raw, "type", "text").items() if value}:
+                    parts.append(TextOpaque(opaque, DIALECT))
+            case kind if kind.endswith("tool_use"):
+                parts.append(self._call_of_provider(block))
+            case kind if isinstance(raw.get("tool_use_id"), str):
+                call_id = raw["tool_use_id"]
+                name = self._tool_names.get(call_id, kind)
+                parts.append(ProviderTool(call_id, name, None, raw.get("content"), kind, {DIALECT: raw}))
+            case _:
+                parts.append(UnknownItem(raw, DIALECT))
+
+    def _call_of_provider(self, block: _Block) -> ProviderTool:
+        raw, text = block.raw, "".join(block.pieces)
+        call_id, name = str(raw.get("id") or ""), str(raw.get("name") or block.kind)
+        self._tool_names[call_id] = name
+        told = whole(parsed(text)) if text else raw.get("input") or {}
+        if not isinstance(told, dict):  # cut: it can be shown, but it would be refused
+            return ProviderTool(call_id, name, told, kind=block.kind)
+        raw["input"] = told
+        return ProviderTool(call_id, name, told, kind=block.kind, opaque={DIALECT: raw})
+
+    # The message around them
+
+    def _report_usage(self, told: object, parts: list[Part]) -> None:
+        """Later counts replace earlier ones; what is left out stays as it was."""
+        if not isinstance(told, dict):
+            return
+        details = told.get("output_tokens_details")
+        found = {**told, **details} if isinstance(details, dict) else told
+        self._counts.update((key, found[key]) for key in (*_COUNTS, "thinking_tokens") if type(found.get(key)) is int)
+        count = self._counts.get
+        read, written, cached, stored = (count(key, 0) for key in _COUNTS)
+        parts.append(UsageReported(Usage(read + cached + stored, written, cached, count("thinking_tokens", 0))))
+
+    def _read_end(self, delta: _Delta, parts: list[Part]) -> None:
+        """The reason to stop: what was cut stays cut. Why, and the container for code, are told, but do not go back."""
+        for field in ("stop_details", "container"):
+            if value := getattr(delta, field):
+                parts.append(UnknownItem({field: value}))
+        if delta.stop_reason and _STOP_REASONS.get(self._stop_word or "") not in _REASONS_OF_CUTS:
+            self._stop_word = str(delta.stop_reason)
+
+    def mend(self, event: _Event) -> None:
+        event.content_block = whole(event.content_block)
+        delta = event.delta
+        if delta is None:
+            return
+        for field in ("text", "partial_json", "thinking"):
+            setattr(delta, field, self.mended((event.index, field), getattr(delta, field)))
+        for field in ("signature", "citation", "stop_reason", "stop_details", "container"):
+            setattr(delta, field, whole(getattr(delta, field)))
+
+    # Ends
+
+    def read_end_mark(self, data: str, parts: list[Part]) -> bool:
+        if data == "[DONE]":  # of a server between us and the model
+            self._finish(parts)
+        return self.ended
+
+    def close(self, parts: list[Part]) -> None:
+        if self._stop_word is not None:
+            self._finish(parts)
+
+    def _finish(self, parts: list[Part]) -> None:
+        for block in self._blocks.values():
+            if block.kind != "tool_use":  # of a call the end of the turn decides
+                self._tell_block(block, parts)
+        self._blocks.clear()
+        self.finish(_STOP_REASONS.get(self._stop_word or "", "unknown"), self._stop_word, parts)
+
+
+def _start_call(index: int | None, raw: dict[str, Any], parts: list[Part]) -> None:
+    call_id, name, given = (raw.get(key) for key in ("id", "name", "input"))
+    parts.append(InputStart(index, str(call_id) if call_id else None, str(name) if name else None))
+    if opaque := _without(raw, "type", "id", "name", "input"):
+        parts.append(InputOpaque(opaque, DIALECT, index))
+    if given:  # some servers send all of it here
+        parts.append(InputDelta(given if isinstance(given, str) else json.dumps(given, ensure_ascii=False), index))
+
+
+def _grown(known: Any, piece: Any) -> Any:
+    """What a field holds with its next piece: texts and lists grow, everything else is replaced."""
+    return known + piece if type(known) is type(piece) and type(known) in (str, list) else piece
+
+
+def _without(raw: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in raw.items() if key not in keys}

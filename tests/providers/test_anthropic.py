@@ -1,0 +1,647 @@
+"""The dialect of the Messages API: oddities of its streams, any stream at all, and a turn over a socket.
+
+What goes back to it is in test_anthropic_requests.
+"""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamkit.errors import BadPayload, IncompleteStream, ModelError, ProviderError
+from streamkit.items import Message, ProviderTool, Reasoning, ToolCall, ToolSpec, UnknownItem, Usage, user
+from streamkit.providers.anthropic import anthropic
+from streamkit.providers.anthropic_decoder import AnthropicDecoder
+from streamkit.testing.cuts import random_cut
+from streamkit.turns import ReasoningDelta, TextDelta, ToolInputDelta, TurnRequest
+
+from ..streams import Outcome, assert_consistent, outcome, same, some_cuts
+from .loopback import answer, serve
+
+# What is sent, and what it is
+
+
+def sse(*events: object) -> bytes:
+    """As the API sends it: each event has a name, which its data repeats."""
+    return b"".join(b"event: %b\ndata: %b\n\n" % (name_of(event), json.dumps(event).encode()) for event in events)
+
+
+def name_of(event: object) -> bytes:
+    name = str(event.get("type")) if isinstance(event, dict) else "odd"
+    return name.encode() if name.isidentifier() else b"odd"
+
+
+def begin(index: int | None, kind: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "content_block_start", "index": index, "content_block": {"type": kind, **fields}}
+
+
+def delta(index: int | None, kind: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "content_block_delta", "index": index, "delta": {"type": f"{kind}_delta", **fields}}
+
+
+def text(piece: str, index: int = 0) -> dict[str, Any]:
+    return delta(index, "text", text=piece)
+
+
+def arguments(piece: Any, index: int = 0) -> dict[str, Any]:
+    return delta(index, "input_json", partial_json=piece)
+
+
+def stop(index: int | None = 0) -> dict[str, Any]:
+    return {"type": "content_block_stop", "index": index}
+
+
+def end(word: Any = "end_turn", **usage: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    return {"type": "message_delta", "delta": {"stop_reason": word}, "usage": usage}, {"type": "message_stop"}
+
+
+def call(index: int = 0, call_id: str = "a", name: str = "f", **fields: Any) -> dict[str, Any]:
+    return begin(index, "tool_use", id=call_id, name=name, **fields)
+
+
+def whole_call(index: int = 0, call_id: str = "a") -> tuple[dict[str, Any], ...]:
+    return call(index, call_id), arguments('{"x":1}', index), stop(index)
+
+
+def read(*events: object, tail: bytes = b"") -> Outcome:
+    return outcome(AnthropicDecoder(), [sse(*events) + tail])
+
+
+def items(*events: object) -> tuple[Any, ...]:
+    return read(*events, *end()).turn.items
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("end_turn", "stop"),
+        ("stop_sequence", "stop"),
+        ("max_tokens", "length"),
+        ("model_context_window_exceeded", "length"),
+        ("refusal", "refusal"),
+        ("pause_turn", "pause"),
+        ("compaction", "pause"),
+        ("tool_use", "unknown"),  # of which none came
+        ("a_new_one", "unknown"),
+    ],
+)
+def test_the_reason_to_stop_is_told_in_our_words_and_in_theirs(word: str, reason: str) -> None:
+    turn = read(text("a"), *end(word)).turn
+    assert (turn.stop_reason, turn.stop_word) == (reason, word)
+
+
+@pytest.mark.parametrize(
+    ("words", "counts"),
+    [
+        (["end_turn", "tool_use"], "tool_use"),
+        (["max_tokens", "tool_use"], "max_tokens"),
+        (["refusal", "end_turn"], "refusal"),
+        (["tool_use", "max_tokens"], "max_tokens"),
+        (["tool_use", None], "tool_use"),
+    ],
+)
+def test_a_good_reason_to_stop_does_not_replace_a_bad_one(words: list[Any], counts: str) -> None:
+    found = read(*whole_call(), *(end(word)[0] for word in words), {"type": "message_stop"})
+    assert found.turn.stop_word == counts
+    assert len(found.turn.calls) == (counts == "tool_use")
+
+
+@pytest.mark.parametrize(
+    ("events", "usage"),
+    [
+        ([{"input_tokens": 5, "output_tokens": 1}, {"output_tokens": 7}], Usage(5, 7)),
+        ([{"input_tokens": 5}, {"input_tokens": 9, "output_tokens": 7}], Usage(9, 7)),
+        ([{"input_tokens": 5}, {"input_tokens": None, "output_tokens": 7}], Usage(5, 7)),
+        (
+            [
+                {"input_tokens": 5, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 300},
+                {"output_tokens": 7, "output_tokens_details": {"thinking_tokens": 4}},
+            ],
+            Usage(325, 7, 20, 4),
+        ),
+        ([{"input_tokens": "many", "output_tokens": True, "output_tokens_details": 3}, "none"], Usage()),
+        ([None, None], Usage()),
+    ],
+)
+def test_what_is_read_from_the_cache_and_stored_in_it_is_input(events: list[Any], usage: Usage) -> None:
+    start, last = events
+    stopped = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": last}
+    found = read({"type": "message_start", "message": {"usage": start}}, stopped, {"type": "message_stop"})
+    assert found.turn.usage == usage
+
+
+def test_usage_is_known_before_the_end() -> None:
+    assert read({"type": "message_start", "message": {"usage": {"input_tokens": 3}}}).turn.usage == Usage(3)
+
+
+def test_blocks_are_items_in_the_order_in_which_they_began() -> None:
+    found = items(
+        begin(0, "thinking", thinking="", signature=""),
+        delta(0, "thinking", thinking="Hm"),
+        delta(0, "signature", signature="s1"),
+        stop(),
+        begin(1, "text", text=""),
+        text("one", 1),
+        stop(1),
+        begin(2, "text", text=""),
+        text("two", 2),
+        stop(2),
+        *whole_call(3),
+    )
+    assert found == (
+        Reasoning("Hm", "trace", {"anthropic": {"signature": "s1"}}),
+        Message("assistant", "one"),
+        Message("assistant", "two"),
+        ToolCall("a", "f", '{"x":1}', "turn_1"),
+    )
+
+
+def test_blocks_without_a_start_or_a_stop_are_read_all_the_same() -> None:
+    found = items(
+        delta(0, "thinking", thinking="Hm"), text("a", 1), begin(2, "text", text=""), text("b", 2), *whole_call(3)[:2]
+    )
+    assert [type(item) for item in found] == [Reasoning, Message, Message, ToolCall]
+
+
+def test_a_text_in_the_start_of_its_block_is_no_less_a_text() -> None:
+    found = read(begin(0, "thinking", thinking="Hm"), stop(), begin(1, "text", text="Yes"), text("!", 1), *end())
+    assert found.events == [ReasoningDelta("Hm"), TextDelta("Yes"), TextDelta("!")]
+
+
+@pytest.mark.parametrize(
+    ("start", "deltas", "signature"),
+    [
+        ({"signature": ""}, ["s"], {"signature": "s"}),
+        ({}, ["s1", "s2"], {"signature": "s1s2"}),
+        ({"signature": ""}, [], {"signature": ""}),
+        ({"signature": "s"}, ["s"], {"signature": "s"}),
+        ({}, [""], {"signature": ""}),
+        ({"signature": None}, ["s"], {"signature": "s"}),
+        ({"new": 1}, [], {"new": 1}),
+        ({}, [], {}),
+    ],
+)
+def test_a_signature_is_kept_as_it_came(start: dict[str, Any], deltas: list[str], signature: dict[str, Any]) -> None:
+    (found,) = items(
+        begin(0, "thinking", thinking="", **start),
+        delta(0, "thinking", thinking="Hm"),
+        *(delta(0, "signature", signature=piece) for piece in deltas),
+        stop(),
+    )
+    assert found == Reasoning("Hm", "trace", {"anthropic": signature})
+
+
+def test_thoughts_that_are_hidden_are_items_of_their_own() -> None:
+    assert items(
+        begin(0, "thinking", thinking="", signature="s0"),
+        stop(0),
+        begin(1, "redacted_thinking", data="d1"),
+        stop(1),
+        begin(2, "thinking", thinking="Hm", signature=""),
+        delta(2, "signature", signature="s2"),
+        stop(2),
+        begin(3, "text", text=""),
+        text("a", 3),
+        stop(3),
+        begin(4, "thinking", thinking="", signature=""),
+        delta(4, "signature", signature="s4"),
+        stop(4),
+    ) == (
+        Reasoning("", "trace", {"anthropic": {"signature": "s0"}}),
+        Reasoning("", "trace", {"anthropic": {"data": "d1"}}),
+        Reasoning("Hm", "trace", {"anthropic": {"signature": "s2"}}),
+        Message("assistant", "a"),
+        Reasoning("", "trace", {"anthropic": {"signature": "s4"}}),
+    )
+
+
+def test_a_signature_finds_its_thinking_when_all_blocks_are_closed_at_the_end() -> None:
+    found = items(
+        begin(0, "thinking", thinking=""),
+        delta(0, "thinking", thinking="Hm"),
+        begin(1, "text", text=""),
+        text("Yes", 1),
+        call(2),
+        arguments("{}", 2),
+        delta(0, "signature", signature="s"),
+        *map(stop, range(3)),
+    )
+    assert found[0] == Reasoning("Hm", "trace", {"anthropic": {"signature": "s"}})
+    assert [type(item) for item in found] == [Reasoning, Message, ToolCall]
+
+
+# Calls
+
+
+@pytest.mark.parametrize(
+    ("given", "pieces", "raw"),
+    [
+        ({}, ['{"x":', "1}"], '{"x":1}'),
+        ({}, [""], "{}"),
+        ({}, [], "{}"),
+        (None, ["null"], "{}"),
+        ({"x": "é"}, [], '{"x": "é"}'),
+        ('{"x":1}', [], '{"x":1}'),
+        ({"x": 1}, ['{"x":', " 1}"], '{"x": 1}'),
+        ({}, [{"x": 1}], '{"x":1}'),
+    ],
+)
+def test_the_input_of_a_call_may_come_in_its_start_or_in_pieces_or_both(
+    given: Any, pieces: list[Any], raw: str
+) -> None:
+    found = read(call(input=given), *map(arguments, pieces), stop(), *end("tool_use"))
+    (made,) = found.turn.calls
+    assert (made.arguments, made.problem, found.turn.stop_reason) == (raw, None, "tool_calls")
+    assert_consistent(found)
+
+
+def test_what_else_a_call_has_is_kept_for_the_next_request() -> None:
+    caller = {"type": "code_execution_20250825", "tool_id": "srvtoolu_1"}
+    (made,) = items(call(input={}, caller=caller, toolset_name="browser"), stop())
+    assert made.opaque == {"anthropic": {"caller": caller, "toolset_name": "browser"}}
+
+
+def test_a_call_that_is_closed_though_the_turn_was_cut_is_incomplete() -> None:
+    turn = read(call(), arguments('{"x":'), stop(), *end("max_tokens")).turn
+    assert [made.abandoned for made in turn.dropped] == ["incomplete"]
+
+
+def test_a_call_that_is_never_closed_is_ended_by_the_end_of_the_turn() -> None:
+    assert [made.problem for made in read(call(), arguments('{"x":1}'), *end("tool_use")).turn.calls] == [None]
+    assert [made.abandoned for made in read(call(), arguments("{}"), *end("max_tokens")).turn.dropped] == ["incomplete"]
+
+
+def test_an_index_may_be_used_again() -> None:
+    events = [*whole_call(0, "a"), *whole_call(0, "b"), call(0, "c"), arguments("{}"), begin(0, "text", text="x")]
+    turn = read(*events, *end("tool_use")).turn
+    assert [(made.call_id, made.problem) for made in turn.calls] == [("a", None), ("b", None), ("c", None)]
+    assert turn.text == "x"
+
+
+# What the provider runs itself, and what we do not know
+
+
+def test_a_tool_of_the_provider_is_told_when_its_input_is_whole_and_when_its_output_comes() -> None:
+    raw_call = {"type": "mcp_tool_use", "id": "m1", "name": "ask", "input": {"q": 1}, "server_name": "wiki"}
+    raw_output = {"type": "mcp_tool_result", "tool_use_id": "m1", "is_error": False, "content": [{"type": "text"}]}
+    found = read(
+        {"type": "content_block_start", "index": 0, "content_block": {**raw_call, "input": {}}},
+        arguments(""),
+        arguments('{"q":'),
+        arguments("1}"),
+        stop(),
+        {"type": "content_block_start", "index": 1, "content_block": raw_output},
+        stop(1),
+        *end(),
+    )
+    assert tuple(found.events) == found.turn.items
+    assert found.events == [
+        ProviderTool("m1", "ask", {"q": 1}, None, "mcp_tool_use", {"anthropic": raw_call}),
+        ProviderTool("m1", "ask", None, [{"type": "text"}], "mcp_tool_result", {"anthropic": raw_output}),
+    ]
+
+
+@pytest.mark.parametrize("pieces", [[], [""]])
+def test_the_input_of_a_tool_of_the_provider_may_be_in_its_start(pieces: list[str]) -> None:
+    (found,) = items(begin(0, "server_tool_use", id="s", name="n", input={"q": 1}), *map(arguments, pieces), stop())
+    assert (found.input, found.opaque["anthropic"]["input"]) == ({"q": 1}, {"q": 1})
+
+
+def test_half_an_input_of_the_provider_is_shown_but_does_not_go_back() -> None:
+    found = read(begin(0, "server_tool_use", id="s", name="n"), arguments('{"q": "a'), *end("refusal")).turn.items
+    assert found == (ProviderTool("s", "n", '{"q": "a', kind="server_tool_use"),)
+
+
+def test_an_output_of_an_earlier_call_has_the_name_of_its_kind() -> None:
+    (found,) = items(begin(0, "code_execution_tool_result", tool_use_id="s", content={}), stop())
+    assert (found.call_id, found.name, found.kind) == ("s", *["code_execution_tool_result"] * 2)
+
+
+def test_a_block_of_an_unknown_kind_is_kept_with_all_that_its_deltas_added() -> None:
+    found = items(
+        begin(0, "compaction", content=None, encrypted_content=None),
+        delta(0, "compaction", content="Sum", encrypted_content="e"),
+        delta(0, "compaction", content="med up", parts=[1]),
+        delta(0, "other", parts=[2], text="t"),
+        stop(),
+        begin(1, "fallback", **{"from": {"model": "a"}, "to": {"model": "b"}}),
+    )
+    compaction = {"content": "Summed up", "encrypted_content": "e", "parts": [1, 2], "text": "t"}
+    assert found == (
+        UnknownItem({"type": "compaction", **compaction}, "anthropic"),
+        UnknownItem({"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}}, "anthropic"),
+    )
+
+
+def test_citations_stay_with_their_text() -> None:
+    found = items(
+        begin(0, "text", text="", citations=[]),
+        delta(0, "citations", citation={"n": 1}),
+        text("a"),
+        delta(0, "citations", citation={"n": 2}),
+        stop(),
+        begin(1, "text", text="", citations=[]),
+        text("b", 1),
+        stop(1),
+    )
+    assert found == (
+        Message("assistant", "a", opaque={"anthropic": {"citations": [{"n": 1}, {"n": 2}]}}),
+        Message("assistant", "b"),
+    )
+
+
+def test_why_a_turn_was_refused_and_where_code_ran_is_told() -> None:
+    details = {"type": "refusal", "category": "bio", "explanation": "No."}
+    last = {"stop_reason": "refusal", "stop_details": details, "container": {"id": "c"}}
+    turn = read({"type": "message_delta", "delta": last, "context_management": {}}, {"type": "message_stop"}).turn
+    assert turn.items == (UnknownItem({"stop_details": details}), UnknownItem({"container": {"id": "c"}}))
+    assert (turn.stop_reason, turn.refusal) == ("refusal", "")
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "content_block_sparkle", "index": 0},
+        {"type": "content_block_start", "index": 0, "content_block": "text"},
+        {"type": "content_block_delta", "index": 0},
+        {"type": "content_block_delta", "index": [], "delta": {"type": "text_delta", "text": "b"}},
+        delta(0, "sparkle", text="b"),
+        delta(7, "signature", signature="s"),
+        {"no": "type"},
+        ["list"],
+    ],
+)
+def test_what_is_not_known_is_kept(event: Any) -> None:
+    assert items(begin(0, "text", text=""), text("a"), event, text("c")) == (
+        Message("assistant", "ac"),
+        UnknownItem(event),
+    )
+
+
+def test_a_block_without_a_kind_does_not_go_back() -> None:
+    assert items({"type": "content_block_start", "index": 0, "content_block": {"x": 1}}) == (UnknownItem({"x": 1}),)
+
+
+def test_a_ping_is_a_sign_of_life_and_nothing_else() -> None:
+    pings = b"event: ping\ndata: {}\n\nevent: ping\n\nevent: ping\ndata:\n\n" + sse({"type": "ping"})
+    found = outcome(AnthropicDecoder(), [sse(text("a")) + pings + sse(text("b"), *end())])
+    assert (found.turn.items, found.error) == ((Message("assistant", "ab"),), None)
+
+
+# Halves of characters
+
+
+@pytest.mark.parametrize("kind", ["text", "thinking", "input", "provider input"])
+def test_a_character_that_the_server_cut_in_two_is_whole_again(kind: str) -> None:
+    starts = {
+        "text": begin(0, "text"),
+        "thinking": begin(0, "thinking"),
+        "input": call(),
+        "provider input": begin(0, "server_tool_use", id="s", name="n"),
+    }
+    pieces = ['{"a":"x\ud83d', "\ude00y", '"}']
+    make = {"text": text, "thinking": lambda piece: delta(0, "thinking", thinking=piece)}.get(kind, arguments)
+    (found,) = items(starts[kind], *map(make, pieces), stop())
+    told = found.arguments if kind == "input" else found.input if kind == "provider input" else found.text
+    assert told == ({"a": "x😀y"} if kind == "provider input" else '{"a":"x😀y"}')
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        call(0, "\ud83d", "\ude00", **{"\ud83d": ["\ud83d"]}),
+        call(0, input={"k": "\ud83d"}),
+        begin(0, "\ud83d", id="\ud83d"),
+        begin(0, "server_tool_use", id="\ud83d", name="\ud83d", input={"\ud83d": 1}),
+        begin(0, "web_search_tool_result", tool_use_id="\ud83d", content=["\ud83d"]),
+        begin(0, "thinking", thinking="\ud83d", signature="\ud83d"),
+        begin(0, "text", text="\ud83d", citations=["\ud83d"]),
+        {"type": "message_delta", "delta": {"stop_reason": "\ud83d", "stop_details": {"\ud83d": 1}}},
+        {"type": "\ud83d"},
+        {"type": "error", "error": {"message": "\ud83d"}},
+    ],
+)
+def test_half_a_character_is_nowhere_in_what_comes_out(event: dict[str, Any]) -> None:
+    later = [delta(0, "citations", citation="\ud83d"), delta(0, "signature", signature="\ud83d"), delta(0, "\ud83d")]
+    assert_consistent(read(event, *later, arguments('["\\ud83d"'), stop(), *end()))
+    assert_consistent(read(event, *end()))
+
+
+# How it can end, and fail
+
+
+@pytest.mark.parametrize("tail", [b"", sse({"type": "message_stop"}), b"data: [DONE]\n\n", b"data: [DONE]"])
+def test_a_turn_has_ended_when_its_reason_is_known(tail: bytes) -> None:
+    found = read(begin(0, "text", text=""), text("a"), end()[0], tail=tail)
+    assert (found.error, found.turn.stop_reason, found.turn.text) == (None, "stop", "a")
+
+
+@pytest.mark.parametrize("tail", [sse({"type": "message_stop"}), b"data: [DONE]\n\n"])
+def test_a_turn_that_ends_without_a_reason_has_none(tail: bytes) -> None:
+    found = read(text("a"), tail=tail)
+    assert (found.error, found.turn.stop_reason, found.turn.stop_word) == (None, "unknown", None)
+
+
+@pytest.mark.parametrize(
+    ("tail", "error", "message"),
+    [
+        (
+            sse({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
+            ProviderError,
+            "Overloaded (overloaded_error)",
+        ),
+        (b'data: {"type":"error","error":{"type":"api_error","message":"no"}}\n\n', ProviderError, "no (api_error)"),
+        (b'event: error\ndata: {"message":"no"}\n\n', ProviderError, "no"),
+        (b"event: error\ndata: overloaded\n\n", ProviderError, "overloaded"),
+        (b'{"type":"error","error":{"message":"no"}}', ProviderError, "no"),
+        (b"data: {not json\n\n", BadPayload, "an event of the stream is not JSON"),
+        (b"data: \xff\n\n", BadPayload, "the stream is not UTF-8"),
+        (sse(stop(), *whole_call(1)), IncompleteStream, "the answer ended before it gave a reason to stop"),
+        (b"", IncompleteStream, "the answer ended before it gave a reason to stop"),
+    ],
+)
+def test_a_failure_is_told_after_what_came_before(tail: bytes, error: type[ModelError], message: str) -> None:
+    for cut in some_cuts(sse(begin(0, "text", text=""), text("a")) + tail, 20):
+        found = outcome(AnthropicDecoder(), cut)
+        assert type(found.error) is error
+        assert str(found.error).startswith(message)
+        assert (found.turn.text, found.turn.stop_reason, found.turn.calls) == ("a", "error", ())
+
+
+def test_nothing_is_read_after_the_end_or_a_failure() -> None:
+    for last in (end()[1], {"type": "error", "error": {"message": "no"}}):
+        found = read(text("a"), end()[0], last, text("b"), {"type": "error", "error": "again"})
+        assert found.turn.text == "a"
+        assert str(found.error) in ("None", "no")
+
+
+@pytest.mark.parametrize("depth", [300, 900, 100_000])
+@pytest.mark.parametrize(
+    ("start", "opens", "closes", "stop_"),
+    [
+        (b'{"type":"new","x":', b"[", b"]", b"}"),
+        (b'{"type":"content_block_start","index":0,"content_block":{"type":"new","x":', b"[", b"]", b"}}"),
+        (b'{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","input":', b'{"x":', b"}", b"}}"),
+        (b'{"type":"content_block_delta","index":9,"delta":{"type":"new_delta","x":', b"[", b"]", b"}}"),
+        (b'{"type":"content_block_delta","index":0,"delta":{"partial_json":', b"[", b"]", b"}}"),
+        (b'{"type":"error","error":', b'{"error":', b"}", b"}"),
+    ],
+)
+def test_what_is_nested_too_deeply_is_read_or_a_failure_of_the_server(
+    start: bytes, opens: bytes, closes: bytes, stop_: bytes, depth: int
+) -> None:
+    event = start + opens * depth + b"1" + closes * depth + stop_
+    unread = begin(9, "new")
+    found = read(text("a"), unread, tail=b"data: " + event + b"\n\n" + sse(*end()))
+    assert found.error is None or isinstance(found.error, BadPayload | ProviderError)
+    assert found.turn.text == "a"
+
+
+# Any stream at all
+
+TEXTS = st.sampled_from(["", "a", "é", "\ud83d", "\ude00", "{", "\n"])
+INPUT = st.sampled_from(["{", "}", '"k":', '"', "1", "", "null", "{}", '{"k":1}', '{"k":1}{"k":1}', {"k": 1}, None])
+INDEXES = st.sampled_from([0, 0, 1, 2, None])
+KINDS = st.sampled_from(["text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "new"])
+EVENTS: st.SearchStrategy[dict[str, Any]] = (
+    st.builds(
+        begin,
+        INDEXES,
+        KINDS,
+        id=st.sampled_from(["a", "b", "", 3]),
+        name=st.sampled_from(["f", "", None]),
+        input=st.sampled_from([{}, {"k": 1}, "", None, [1]]),
+        text=TEXTS,
+        thinking=TEXTS,
+    )
+    | st.builds(lambda index, piece: delta(index, "text", text=piece), INDEXES, TEXTS)
+    | st.builds(lambda index, piece: delta(index, "thinking", thinking=piece), INDEXES, TEXTS)
+    | st.builds(lambda index, piece: delta(index, "signature", signature=piece), INDEXES, TEXTS)
+    | st.builds(lambda index, piece: delta(index, "citations", citation=piece), INDEXES, TEXTS)
+    | st.builds(lambda index, piece: delta(index, "input_json", partial_json=piece), INDEXES, INPUT)
+    | st.builds(stop, INDEXES)
+    | st.builds(lambda word: end(word)[0], st.sampled_from(["end_turn", "tool_use", "max_tokens", "new", None]))
+)
+FAULTS = st.sampled_from(
+    [b""] * 9 + [sse({"type": "error", "error": {}}), b"data: {\n\n", b": ping\n\n", b"foo: bar\n\n", b"\xff"]
+)
+ENDS = st.sampled_from([b"", sse({"type": "message_stop"}), b"data: [DONE]\n\n"])
+BODIES = st.tuples(st.lists(EVENTS, max_size=14), FAULTS, st.lists(EVENTS, max_size=2), ENDS).map(
+    lambda parts: sse(*parts[0]) + parts[1] + sse(*parts[2]) + parts[3]
+)
+
+
+@settings(max_examples=300)
+@given(BODIES, st.integers(0, 9), st.data())
+def test_any_stream_keeps_the_grammar_of_tool_input_in_any_cut(body: bytes, seed: int, data: st.DataObject) -> None:
+    if data.draw(st.integers(0, 3), label="whole, unless 0") == 0:
+        body = body[: data.draw(st.integers(0, len(body)), label="broken off at")]
+    found = outcome(AnthropicDecoder(), [body], ["f"])
+    assert same(outcome(AnthropicDecoder(), random_cut(body, seed), ["f"]), found)
+    assert_consistent(found)
+
+
+KEYS = [
+    "type", "index", "delta", "content_block", "message", "usage", "text", "thinking", "partial_json", "signature",
+    "citation", "citations", "stop_reason", "stop_details", "id", "name", "input", "tool_use_id", "content", "error",
+    "input_tokens", "output_tokens_details",
+]  # fmt: skip
+WORDS = [
+    "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "text_delta", "tool_use",
+    "input_json_delta", "signature_delta", "citations_delta", "server_tool_use", "new_tool_result", "text", "thinking",
+]  # fmt: skip
+ANY_JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 2**65) | st.floats() | st.text("ab\ud83d", max_size=3)
+    | st.sampled_from(WORDS),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
+    max_leaves=12,
+)  # fmt: skip
+ODD_EVENTS = st.tuples(EVENTS, st.dictionaries(st.sampled_from(KEYS), ANY_JSON, max_size=2), st.booleans()).map(
+    lambda parts: (
+        {**parts[0], **parts[1]}
+        if parts[2]
+        else {key: {**value, **parts[1]} if isinstance(value, dict) else value for key, value in parts[0].items()}
+    )
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(ANY_JSON | ODD_EVENTS, max_size=6))
+def test_no_json_breaks_the_decoder(events: list[Any]) -> None:
+    found = read(*events, *end())
+    assert found.error is None or isinstance(found.error, ModelError)
+    assert_consistent(found)
+
+
+@given(st.binary(max_size=60))
+def test_no_bytes_break_the_decoder(body: bytes) -> None:
+    assert isinstance(outcome(AnthropicDecoder(), [body]).error, ModelError)
+
+
+# Over a socket
+
+HI = sse(begin(0, "text", text=""), text("Hi"), stop(), *end())
+REQUEST = TurnRequest((user("hi"),))
+
+
+@pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/"])
+async def test_a_turn_is_asked_for_and_streamed(path: str) -> None:
+    async with serve(answer(HI)) as server:
+        address = server.url.removesuffix("/v1") + path
+        turn = await anthropic("m", base_url=address, api_key="a-key", headers={"x-team": "blue"}).stream_turn(REQUEST)
+    assert (turn.text, turn.stop_reason, turn.model) == ("Hi", "stop", "m")
+    (asked,) = server.asked
+    assert asked.target == "/v1/messages"
+    assert {key: asked.headers.get(key) for key in ("x-api-key", "anthropic-version", "x-team", "authorization")} == {
+        "x-api-key": "a-key",
+        "anthropic-version": "2023-06-01",
+        "x-team": "blue",
+        "authorization": None,
+    }
+    assert (asked.body["model"], asked.body["stream"]) == ("m", True)
+
+
+async def test_the_key_comes_from_the_environment_when_a_turn_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    async with serve(answer(HI), answer(HI)) as server:
+        model = anthropic("m", base_url=f"{server.url}?beta=true")
+        await model.stream_turn(REQUEST)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "from-environment")
+        await model.stream_turn(REQUEST)
+    assert [asked.headers.get("x-api-key") for asked in server.asked] == [None, "from-environment"]
+    assert server.asked[0].target == "/v1/messages?beta=true"
+
+
+@pytest.mark.parametrize(
+    ("options", "has_marks", "is_eager"), [({}, True, False), ({"cache": False, "eager_input": True}, False, True)]
+)
+async def test_what_a_model_is_made_with_is_in_its_requests(
+    options: dict[str, Any], has_marks: bool, is_eager: bool
+) -> None:
+    async with serve(answer(HI)) as server:
+        model = anthropic("m", base_url=server.url, api_key="k", **options)
+        await model.stream_turn(TurnRequest((user("hi"),), (ToolSpec("f", "", {}),)))
+    sent = json.dumps(server.asked[0].body)
+    assert ("cache_control" in sent, "eager_input_streaming" in sent) == (has_marks, is_eager)
+
+
+@pytest.mark.parametrize(("key", "told"), [("", "set ANTHROPIC_API_KEY"), ("a-secret-key", "invalid x-api-key")])
+async def test_a_key_that_is_missed_or_refused_is_told_but_not_repeated(key: str, told: str) -> None:
+    refusal = b'{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key a-secret-key"}}'
+    async with serve(answer(refusal, status="401 Unauthorized", kind="application/json")) as server:
+        with pytest.raises(ProviderError, match=told) as raised:
+            await anthropic("m", base_url=server.url, api_key=key).stream_turn(REQUEST)
+    assert raised.value.status == 401
+    assert not key or key not in str(raised.value)
+
+
+async def test_a_stream_of_the_provider_reaches_the_consumer_piece_by_piece() -> None:
+    body = sse(call(), arguments('{"x":'), arguments("1}"), stop(), *end("tool_use"))
+    async with (
+        serve(answer(body)) as server,
+        anthropic("m", base_url=server.url, api_key="k").stream_turn(REQUEST).open() as events,
+    ):
+        deltas = [event.delta async for event in events if isinstance(event, ToolInputDelta)]
+    assert deltas == ['{"x":', "1}"]
