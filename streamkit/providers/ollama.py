@@ -57,8 +57,28 @@ _EFFORTS_THAT_ARE_NO_LEVEL = {"none": False, "false": False, "true": True}
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
-    function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
-    return {"type": "function", "function": function}
+    parameters = _without_references(spec.parameters, spec.parameters.get("$defs", {}))
+    return {
+        "type": "function",
+        "function": {"name": spec.name, "description": spec.description, "parameters": parameters},
+    }
+
+
+def _without_references(schema: Any, definitions: dict[str, Any], inside: tuple[str, ...] = ()) -> Any:
+    """The schema with each definition where it is referred to: Ollama tells the model nothing of references.
+
+    inside: those that this is a part of. One that is part of itself is left out there, which allows anything.
+    """
+    if isinstance(schema, list):
+        return [_without_references(each, definitions, inside) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
+    referred: dict[str, Any] = {}
+    if name in definitions and name not in inside:
+        referred = _without_references(definitions[name], definitions, (*inside, name))
+    own = {key: value for key, value in schema.items() if key not in ("$ref", "$defs")}
+    return referred | {key: _without_references(value, definitions, inside) for key, value in own.items()}
 
 
 def _messages(request: TurnRequest) -> list[dict[str, Any]]:

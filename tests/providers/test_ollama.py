@@ -328,6 +328,21 @@ def test_all_wishes_are_written() -> None:
     assert (body["format"], body["think"]) == ({"type": "object"}, "low")
 
 
+def test_a_tool_is_told_without_references() -> None:
+    place = {"type": "object", "properties": {"name": {"type": "string"}, "around": {"$ref": "#/$defs/Place"}}}
+    schema = {
+        "type": "object",
+        "properties": {"places": {"type": "array", "items": [{"$ref": "#/$defs/Place", "description": "a place"}]}},
+        "$defs": {"Place": place},
+    }
+    (tool,) = body_of(TurnRequest((), (ToolSpec("go", "Goes.", schema),)))["tools"]
+    known = {"type": "object", "properties": {"name": {"type": "string"}, "around": {}}, "description": "a place"}
+    assert tool["function"]["parameters"] == {
+        "type": "object",
+        "properties": {"places": {"type": "array", "items": [known]}},
+    }
+
+
 @pytest.mark.parametrize(("effort", "think"), [("none", False), ("true", True), ("false", False), ("max", "max")])
 def test_thinking_is_a_level_or_only_on_or_off(effort: str, think: object) -> None:
     assert body_of(TurnRequest((), reasoning_effort=effort))["think"] == think
