@@ -105,6 +105,11 @@ class Sink(Generic[E_contra]):
         """No more events come: who sends one gets SinkClosed. Called by whoever made the sink, never by the work."""
         raise NotImplementedError
 
+    @property
+    def watched(self) -> bool:
+        """Whether somebody may see what is sent here. False only where an await drops it, and no tap sees it before."""
+        return True
+
     def __enter__(self) -> Sink[E_contra]:
         return self
 
@@ -208,6 +213,10 @@ class DroppingSink(_SinkAtOnce[E_contra]):
             refuse(event)
         return count_dropped()
 
+    @property
+    def watched(self) -> bool:
+        return False
+
     def branch(self) -> DroppingSink[E_contra]:
         return DroppingSink(self._root or self, self._closed)
 
@@ -227,6 +236,10 @@ class _SinkBefore(_SinkAtOnce[E_contra], Generic[E_contra, F]):
     def __init__(self, to: Sink[Any], f: Callable[[E_contra], F]) -> None:
         self._to = to
         self._f = f
+
+    @property
+    def watched(self) -> bool:
+        return self._to.watched
 
     def branch(self) -> Sink[E_contra]:
         return type(self)(self._to.branch(), self._f)
@@ -255,6 +268,10 @@ class FilteredSink(_SinkBefore[E_contra, F]):
 
 class TappedSink(_SinkBefore[E_contra, F]):
     __slots__ = ()
+
+    @property
+    def watched(self) -> bool:
+        return True
 
     def put(self, event: E_contra) -> Awaitable[None] | None:
         try:

@@ -398,3 +398,19 @@ def test_a_thread_that_is_sending_when_the_event_loop_ends_is_refused_or_done(an
         started[0].join(60)
         assert not started[0].is_alive()
     assert [type(end) for end in ends] == [SinkClosed] * 20
+
+
+# Who watches
+
+
+async def test_only_under_await_and_without_a_tap_nobody_watches() -> None:
+    watched: list[bool] = []
+
+    @flow
+    async def work(out: Sink[int]) -> None:
+        with out.branch() as mine:
+            watched.extend((out.watched, mine.watched))
+
+    for use in (events_of(work().map(str)), work().tap(str), work().filter(bool).tap(str), work(), work().map(str)):
+        await use
+    assert watched == [True] * 6 + [False] * 4
