@@ -25,6 +25,11 @@
     │   ├── BadModelOutput     the provider could not read what its model wrote
     │   ├── IdleTimeout        nothing came for too long
     │   └── TurnTimeout        the whole turn took too long
+    ├── AnswerError            a turn went well, but is not the answer that was asked for
+    │   ├── NoAnswer           it has no text
+    │   ├── Refused            the model refused
+    │   ├── CutAnswer          it was cut off
+    │   └── InvalidAnswer      it does not fit its type
     ├── JournalError           a journal cannot be read or written
     │   ├── JournalMismatch    a call is not the one that was written down
     │   ├── RunIsHeld          another process or task drives the run
@@ -200,6 +205,43 @@ class RunIsHeld(JournalError):
 
 class UnknownRun(JournalError):
     """Nothing is written down of the run, or not as much as was asked for."""
+
+
+class AnswerError(StreamkitError):
+    """A model turn went well, but is not the answer that was asked for.
+
+    kind: which error it is, in one word for programs. turn: the last one that was asked for.
+    """
+
+    kind = "answer_error"
+
+    def __init__(self, message: str, *, turn: Turn) -> None:
+        super().__init__(message)
+        self.turn = turn
+
+
+class NoAnswer(AnswerError):
+    """The turn has no text, or calls of tools instead of an answer."""
+
+    kind = "no_answer"
+
+
+class Refused(AnswerError):
+    """The model refused to answer; the message has its words."""
+
+    kind = "refused"
+
+
+class CutAnswer(AnswerError):
+    """The answer was cut off: at the token limit, by a filter, or for a reason that is not known."""
+
+    kind = "cut_answer"
+
+
+class InvalidAnswer(AnswerError):
+    """The answer does not fit its type, and may not be asked for again; the message says what is wrong."""
+
+    kind = "invalid_answer"
 
 
 class LocalModelError(StreamkitError):

@@ -13,6 +13,7 @@ from typing import Annotated, Any, assert_type
 
 import msgspec
 from msgspec import Meta
+from pydantic import BaseModel
 
 from streamkit import (
     Conversation,
@@ -31,6 +32,7 @@ from streamkit import (
     Toolkit,
     ToolResult,
     Turn,
+    TurnEvent,
     TurnRequest,
     collect,
     converse,
@@ -47,6 +49,7 @@ from streamkit import (
     tool,
     user,
 )
+from streamkit.answers import answer
 
 
 @dataclass
@@ -288,3 +291,52 @@ async def check_loop(model: Model, out: Sink[RunEvent]) -> None:
         converse(model, toolkit, (user("hi"),)).filter(lambda event: isinstance(event, TextDelta)).map(repr)
     )
     assert_type(await texts, Conversation)
+
+
+# Structured output
+
+
+class Weather(BaseModel):
+    city: str
+    degrees: float
+
+
+async def check_answers(model: Model, request: TurnRequest) -> None:
+    assert_type(await answer(model, request, Weather), Weather)
+    assert_type(await answer(model, request, Progress, max_repairs=0), Progress)
+    assert_type(await answer(model, request, list[int]), list[int])
+    assert_type(await answer(model, request, int | str), Any)
+    assert_type(await answer(model, request, {"type": "object"}), Any)
+    async with answer(model, request, Weather).open() as events:
+        async for event in events:
+            assert_type(event, TurnEvent)
+    assert_type(events.value, Weather)
+
+
+# Tools typed with a model of pydantic, or with a schema
+
+
+@tool
+async def forecast(place: Weather, days: int = 1) -> str:
+    """Forecast."""
+    return place.city * days
+
+
+@tool(input=Weather, coerce=False)
+async def record(city: str, degrees: float) -> int:
+    """Record."""
+    return len(city)
+
+
+async def ask(**arguments: Any) -> int:
+    return len(arguments)
+
+
+asked = Tool(name="ask", description="Ask.", input={"type": "object"}, function=ask)
+
+
+async def check_inputs(weather: Weather) -> None:
+    assert_type(await forecast(weather, days=2), str)
+    assert_type(await record("Oslo", 3.5), int)
+    assert_type(await asked(city="Oslo"), int)
+    await forecast("Oslo")  # type: ignore[arg-type]
