@@ -3,28 +3,25 @@
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-import msgspec
 import pytest
 
-from streamkit.errors import ModelError
 from streamkit.items import Message, Reasoning, ToolCall
-from streamkit.providers.model import Decoder
-from streamkit.testing import check_grammar
 from streamkit.testing.cuts import random_cut
-from streamkit.turn_builder import TurnBuilder
+from streamkit.testing.decoders import Outcome, check_outcome, outcome, same
 from streamkit.turns import (
     TextDelta,
     ToolInputAbandoned,
     ToolInputAvailable,
     ToolInputDelta,
     ToolInputStart,
-    Turn,
-    TurnEnded,
     TurnEvent,
-    TurnStarted,
 )
+
+__all__ = ["Outcome", "outcome", "same"]  # beside what is defined here
+
+assert_consistent = check_outcome
 
 SHARED = Path(__file__).parent.parent.parent / "shared"
 
@@ -43,62 +40,6 @@ class SansIO(Protocol[R_co]):
 def decode(decoder: SansIO[R], pieces: Iterable[bytes]) -> list[R]:
     """All records that a decoder makes of a body."""
     return [record for piece in pieces for record in decoder.feed(piece)] + list(decoder.end())
-
-
-class Outcome(NamedTuple):
-    """What becomes of a body: the events of its turn, the turn, and the error that it ended in."""
-
-    events: list[TurnEvent]
-    turn: Turn
-    error: ModelError | None
-
-
-def outcome(decoder: Decoder, pieces: Iterable[bytes], tools: Iterable[str] = ()) -> Outcome:
-    """The same as a pump makes of it, without any waiting. The turn has a fixed id, so outcomes can be compared."""
-    builder = TurnBuilder("turn_1", "m", tools)
-    events: list[TurnEvent] = []
-    error = None
-    try:
-        for part in decode(decoder, pieces):
-            events += builder.add(part)
-        assert builder.finished
-        events += builder.end()
-    except ModelError as failed:
-        error = failed
-        events += builder.fail("error")
-    return Outcome(events, builder.turn(), error)
-
-
-def same(one: Outcome, other: Outcome) -> bool:
-    return one[:2] == other[:2] and repr(one.error) == repr(other.error)
-
-
-def assert_consistent(found: Outcome) -> None:
-    """The events keep the grammar, and what they say of each call is what the turn holds of it. All can be encoded."""
-    turn = found.turn
-    json.dumps(msgspec.to_builtins([*found.events, turn, str(found.error)]), ensure_ascii=False).encode()
-    check_grammar([TurnStarted("turn_1", "m"), *found.events, TurnEnded(turn)], complete=False)
-    calls = [item for item in found.turn.items if isinstance(item, ToolCall)]
-    assert len({call.call_id for call in calls}) == len(calls)
-    assert [call.place for call in calls] == list(range(len(calls)))
-    assert found.error is None or not found.turn.calls
-    for call in calls:
-        events = [event for event in found.events if getattr(event, "call_id", None) == call.call_id]
-        deltas = "".join(event.delta for event in events if isinstance(event, ToolInputDelta))
-        available = [event.arguments for event in events if isinstance(event, ToolInputAvailable)]
-        abandoned = [event.reason for event in events if isinstance(event, ToolInputAbandoned)]
-        if not events:
-            assert not call.name
-            continue
-        assert deltas == call.arguments
-        assert available in ([], [call.arguments])
-        if call.abandoned is not None:  # a malformed one too, where its turn failed in the end
-            assert abandoned in ([call.abandoned], ["malformed"])
-        else:
-            assert abandoned == ["malformed"] * (call.problem is not None)
-            assert bool(available) == (call.problem is None)
-        if available:
-            assert call.custom or isinstance(read_arguments(call), dict)
 
 
 def read_arguments(call: ToolCall) -> Any:
@@ -153,9 +94,7 @@ def as_case(found: Outcome) -> dict[str, Any]:
     return {
         "text": turn.text,
         "reasoning": "".join(item.text for item in turn.items if isinstance(item, Reasoning)),
-        "tool_calls": [
-            {"id": call.call_id, "name": call.name, "arguments": read_arguments(call)} for call in runnable
-        ],
+        "tool_calls": [{"id": call.call_id, "name": call.name, "arguments": read_arguments(call)} for call in runnable],
         "abandoned": [
             {"id": call.call_id, "reason": call.abandoned} for call in turn.dropped if call.call_id in announced
         ],

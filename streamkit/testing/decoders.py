@@ -1,0 +1,116 @@
+"""`check_decoder`: does a decoder give the same however its body is cut, and close what a cut leaves open?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from ..errors import BadPayload, DecodeError, ModelError
+from ..items import ToolCall
+from ..providers.model import Decoder
+from ..turn_builder import Failed, Finished, Part, TurnBuilder
+from ..turns import Turn, TurnEnded, TurnEvent, TurnStarted
+from .cuts import every_cut
+from .turns import check, check_turn
+
+TURN_ID = "turn_1"
+MODEL = "decoded"
+MOST_PREFIXES = 1000
+"""A longer body is cut short at so many places, spread over it."""
+
+
+class Outcome(NamedTuple):
+    """What becomes of a body: the events inside its turn, the turn, and the error that it ended in."""
+
+    events: list[TurnEvent]
+    turn: Turn
+    error: ModelError | None
+
+
+def outcome(decoder: Decoder, pieces: Iterable[bytes], tools: Iterable[str] = ()) -> Outcome:
+    """The same as `run_turn` makes of a body, without any waiting. The turn has a fixed id, so that outcomes compare.
+
+    tools: the names of the known tools, which decide whether pieces of a name are joined.
+    """
+    builder = TurnBuilder(TURN_ID, MODEL, tools)
+    events: list[TurnEvent] = []
+    try:
+        for parts in _batches(decoder, pieces):
+            builder.add_all(parts, events)
+        check(builder.finished, "end() gives Finished or Failed at last, unless feed() has given one: neither came")
+        events += builder.end()
+    except (ModelError, DecodeError) as raised:
+        error = raised if isinstance(raised, ModelError) else BadPayload(str(raised))
+        events += builder.fail("error")
+        return Outcome(events, builder.turn(), error)
+    return Outcome(events, builder.turn(), None)
+
+
+def same(one: Outcome, other: Outcome) -> bool:
+    return one[:2] == other[:2] and repr(one.error) == repr(other.error)
+
+
+def check_outcome(found: Outcome) -> None:
+    """Raise AssertionError where the events and the turn disagree, or keep not to the grammar: see `check_turn`."""
+    failed = found.error is not None or found.turn.stop_reason in ("error", "cancelled")
+    end = [] if failed else [TurnEnded(found.turn)]
+    check_turn([TurnStarted(TURN_ID, MODEL), *found.events, *end], found.turn, failed=failed)
+
+
+def check_decoder(make_decoder: Callable[[], Decoder], body: bytes, tools: Iterable[str] = ()) -> None:
+    """Raise AssertionError, with the rule that is broken, unless a decoder keeps what `run_turn` relies on.
+
+    Any cut of the body gives the same events, the same turn and the same error. Events and turn agree. Finished or
+    Failed comes at last, and once. A body that ends too early, anywhere, gives a turn in which all calls are closed:
+    one that failed has none that may run, and one that ended has none that the whole body has not.
+
+    body: a recorded one, or one written by hand; at best one with calls. tools: the names of the known tools.
+    """
+    names = tuple(tools)
+    whole = outcome(make_decoder(), [body], names)
+    check_outcome(whole)
+    check(whole.error or whole.turn.stop_reason != "error", "the end of a turn that failed is Failed, not Finished")
+    for pieces in every_cut(body):
+        cut = outcome(make_decoder(), pieces, names)
+        check(same(whole, cut), f"cut into {len(pieces)} pieces, the body is another one: {_difference(whole, cut)}")
+    known = {_said(item) for item in whole.turn.items if type(item) is ToolCall}
+    for size in range(0, len(body), 1 + len(body) // MOST_PREFIXES):
+        try:
+            short = outcome(make_decoder(), [body[:size]], names)
+            check_outcome(short)
+            strange = [call.call_id for call in short.turn.calls if _said(call) not in known]
+            check(not strange, f"the calls {strange} may run, though the whole body has no such calls")
+        except AssertionError as broken:
+            raise AssertionError(f"of the body that ends after {size} bytes: {broken}") from None
+
+
+def _batches(decoder: Decoder, pieces: Iterable[bytes]) -> Iterator[Sequence[Part]]:
+    for piece in pieces:
+        parts = decoder.feed(piece)
+        yield parts
+        if _end_in(parts):
+            return
+    parts = decoder.end()
+    yield parts
+    _end_in(parts)
+
+
+def _end_in(parts: Sequence[Part]) -> bool:
+    """Whether the end of the turn is among these parts; nothing may come behind it."""
+    ends = [at for at, part in enumerate(parts) if isinstance(part, Finished | Failed)]
+    last = len(parts) - 1
+    check(ends in ([], [last]), f"behind {type(parts[ends[0]]).__name__ if ends else ''} come more parts: {parts}")
+    return bool(ends)
+
+
+def _said(call: ToolCall) -> tuple[str, str, str]:
+    return call.call_id, call.name, call.arguments
+
+
+def _difference(whole: Outcome, cut: Outcome) -> str:
+    for number, (one, other) in enumerate(zip(whole.events, cut.events, strict=False)):
+        if one != other:
+            return f"event {number} is {other} instead of {one}"
+    if len(whole.events) != len(cut.events):
+        return f"it has {len(cut.events)} events instead of {len(whole.events)}"
+    return f"it ends as {cut.turn}, {cut.error!r} instead of {whole.turn}, {whole.error!r}"
