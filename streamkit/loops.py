@@ -147,6 +147,7 @@ def converse(
     *,
     request: TurnRequest | None = None,
     max_turns: int = 16,
+    max_repairs: int = 2,
     authorize: Authorize = allow_all,
     context: Any = None,
     max_concurrency: int = 8,
@@ -155,30 +156,43 @@ def converse(
 
     request: what else the model is asked (instructions, limits, tool choice); its history and tools are replaced.
     max_turns: of this run. The calls of the last one are not run, but answered as not run, and `ended` is "turn_limit":
-    the history is whole and may go on. authorize, context, max_concurrency: as in `execute_all`.
+    the history is whole and may go on. max_repairs: how many turns the model has to mend its calls of one tool: after
+    one more turn in a row in which all of them were `invalid_input`, `ended` is "repair_limit"; the last Output of the
+    tool says what was wrong. authorize, context, max_concurrency: as in `execute_all`.
     Raises HistoryError for a Conversation whose last turn has pending calls.
     """
     asked = request or TurnRequest(())
     start = history if isinstance(history, Conversation) else Conversation(_items(history))
     if max_turns < 1:
         raise ValueError(f"max_turns must be at least 1, not {max_turns}")
+    if max_repairs < 0:
+        raise ValueError(f"max_repairs must not be negative, and is {max_repairs}")
     if start.turn is not None:
         raise HistoryError(f"turn {start.turn.turn_id} has pending calls: settle it before the model is asked again")
 
-    async def step(out: Sink[RunEvent], state: Conversation) -> Next[Conversation] | Stop[Conversation]:
-        ask = msgspec.structs.replace(asked, history=state.history, tools=toolkit.specs)
-        turn = await out.forward(toolkit.listen(model.stream_turn(ask)))
-        if not turn.wants_more:
-            return Stop(state.add(turn))
-        if state.turns + 1 >= start.turns + max_turns:
-            settled = state.add(turn, [_not_run(call) for call in turn.calls])
-            return Stop(msgspec.structs.replace(settled, ended="turn_limit"))
-        execution = execute_all(
-            toolkit, turn.calls, authorize=authorize, context=context, max_concurrency=max_concurrency
-        )
-        return Next(state.add(turn, await out.forward(execution)))
+    async def run(out: Sink[RunEvent]) -> Conversation:
+        repairs = _Repairs(max_repairs)
 
-    return loop(step, start)
+        async def step(out: Sink[RunEvent], state: Conversation) -> Next[Conversation] | Stop[Conversation]:
+            ask = msgspec.structs.replace(asked, history=state.history, tools=toolkit.specs)
+            turn = await out.forward(toolkit.listen(model.stream_turn(ask)))
+            if not turn.wants_more:
+                return Stop(state.add(turn))
+            if state.turns + 1 >= start.turns + max_turns:
+                settled = state.add(turn, [_not_run(call) for call in turn.calls])
+                return Stop(msgspec.structs.replace(settled, ended="turn_limit"))
+            execution = execute_all(
+                toolkit, turn.calls, authorize=authorize, context=context, max_concurrency=max_concurrency
+            )
+            results = await out.forward(execution)
+            state = state.add(turn, results)
+            if repairs.are_used_up(results) and state.ended is None:
+                return Stop(msgspec.structs.replace(state, ended="repair_limit"))
+            return Next(state)
+
+        return await out.forward(loop(step, start))
+
+    return Flow(run)
 
 
 def _items(history: Iterable[Item]) -> History:
@@ -190,3 +204,24 @@ def _items(history: Iterable[Item]) -> History:
 
 def _not_run(call: ToolCall) -> Failure:
     return Failure(call.call_id, call.name, "cancelled", "This call did not run: the limit of turns was reached.")
+
+
+class _Repairs:
+    """Counts for each tool the turns in a row in which the model got none of its calls right.
+
+    Turns and not calls: of several calls side by side none could be mended yet.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._turns: dict[str, int] = {}
+
+    def are_used_up(self, results: Iterable[ToolResult]) -> bool:
+        """Take note of the results of a turn; whether it was one too many for one of the tools."""
+        invalid: dict[str, bool] = {}
+        for result in results:
+            is_invalid = isinstance(result, Failure) and result.kind == "invalid_input"
+            invalid[result.tool] = is_invalid and invalid.get(result.tool, True)
+        for tool, is_invalid in invalid.items():
+            self._turns[tool] = self._turns.get(tool, 0) + 1 if is_invalid else 0
+        return any(turns > self._limit for turns in self._turns.values())
