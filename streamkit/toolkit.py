@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from .arguments import parse
 from .errors import DefinitionError, InvalidCall, InvalidInput, ToolError
 from .flows import Flow
 from .items import ToolCall, ToolSpec
@@ -132,7 +133,7 @@ class Toolkit:
         Raises InvalidCall, whose `failure` can be sent back to the model: unknown_tool, disabled_tool or invalid_input.
         """
         if call.problem is not None:
-            raise _invalid(call, "invalid_input", call.problem)
+            raise _invalid(call, "invalid_input", _told_problem(call, call.problem))
         tool = self._tools.get(call.name)
         if tool is None:
             known = ", ".join(self.names) or "none"
@@ -158,6 +159,17 @@ class Toolkit:
 
 def _invalid(call: ToolCall, kind: FailureKind, message: str) -> InvalidCall:
     return InvalidCall(Failure(call.call_id, call.name or "unnamed", kind, message))
+
+
+def _told_problem(call: ToolCall, problem: str) -> str:
+    """What the model reads of a call that cannot run: where its text stops being JSON, if that is the problem."""
+    if call.name:
+        try:
+            parse(call.arguments)
+        except (InvalidInput, RecursionError) as error:
+            problem = str(error) if isinstance(error, InvalidInput) else problem
+        problem = f"The call of {call.name} did not run: {problem}"
+    return problem
 
 
 def _checked(call: ToolCall, tool: Tool[..., Any], decode: Callable[[], dict[str, Any]]) -> ValidCall:
