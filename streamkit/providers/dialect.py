@@ -54,8 +54,8 @@ class DialectDecoder(Generic[W]):
     def feed(self, data: bytes) -> Sequence[Part]:
         parts: list[Part] = []
         try:
-            for event in () if self.ended else self._framing.feed_bare(data):
-                self._read_event(event, parts)
+            if not self.ended:
+                self._read_events(self._framing.feed_bare(data), parts)
         except DecodeError as error:
             self.fail(BadPayload(str(error)), parts)
         self._understood = self._understood or bool(parts)
@@ -71,7 +71,7 @@ class DialectDecoder(Generic[W]):
             self.fail(BadPayload(str(error)), parts)
         last = self._framing.unfinished
         if last is not None and (last.others or _is_whole(last.data)):  # some leave out the last blank line
-            self._read_event(last, parts)
+            self._read_events([last], parts)
         self._read_bare_body(self._strange_lines, parts)
         if not self.ended:
             self.close(parts)
@@ -124,19 +124,22 @@ class DialectDecoder(Generic[W]):
 
     # From the text of an event to its record
 
-    def _read_event(self, event: str | Sse, parts: list[Part]) -> None:
-        data = event if isinstance(event, str) else self._read_signs_of_failure(event, parts)
-        if self.ended:  # by now, or by an event before
-            return
+    def _read_events(self, events: Sequence[str | Sse], parts: list[Part]) -> None:
+        """Nothing is read after the end. One loop, since there are very many of them, and most are plain text."""
+        decode, read, waiting = self._decode, self.read, self.halves.waiting
         try:
-            try:
-                record = self._decode(data)
-            except msgspec.DecodeError:
-                self._read_odd_data(data, parts)
-            else:
-                if self.halves.waiting:
+            for event in events:
+                data = event if isinstance(event, str) else self._read_signs_of_failure(event, parts)
+                if self.ended:  # by now, or by an event before
+                    return
+                try:
+                    record = decode(data)
+                except msgspec.DecodeError:
+                    self._read_odd_data(data, parts)
+                    continue
+                if waiting:
                     self.mend(record)
-                self.read(record, data, parts)
+                read(record, data, parts)
         except RecursionError:
             self.fail(BadPayload("an event of the stream is nested too deeply"), parts)
 
