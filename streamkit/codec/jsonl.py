@@ -86,28 +86,28 @@ class JsonLinesDecoder:
         """Add whole lines to lines, up to the first that is broken."""
         try:
             if len(whole) <= self._limit_bytes:
-                for line in whole.decode().split("\n"):
-                    self._add(line, lines)
+                self._add(whole.decode(), lines)
                 return
         except UnicodeDecodeError:
             pass  # of the lines before the broken one none was added
         try:
-            for raw in whole.split(b"\n"):
-                if len(raw.removesuffix(b"\r")) > self._limit_bytes:
+            for line in whole.split(b"\n"):
+                if len(line.removesuffix(b"\r")) > self._limit_bytes:
                     self._failure = self._too_long()
                     return
-                self._add(raw.decode(), lines)
+                self._add(line.decode(), lines)
         except UnicodeDecodeError as error:
             self._failure = DecodeError(f"the stream is not UTF-8: {error.reason}")
 
-    def _add(self, line: str, lines: list[str | Sse]) -> None:
-        line = line.strip()
+    def _add(self, text: str, lines: list[str | Sse]) -> None:
+        """Add the lines of a text to lines."""
         if self._is_json is None:
-            line = line.removeprefix(_BYTE_ORDER_MARK).lstrip()
-            if line:
-                self._is_json = line.startswith("{")
-        if line:
-            lines.append(line if self._is_json else Sse("", others=(line,)))
+            text = text.lstrip().removeprefix(_BYTE_ORDER_MARK).lstrip()
+            self._is_json = text.startswith("{") if text else None
+        if "\r" in text:
+            text = text.replace("\r\n", "\n").removesuffix("\r")
+        found = filter(str.strip, text.split("\n"))  # those that are not blank
+        lines += found if self._is_json else [Sse("", others=(line,)) for line in found]
 
     def _too_long(self) -> DecodeError:
         return DecodeError(f"a line of the stream is longer than {self._limit_bytes} bytes")

@@ -28,7 +28,7 @@ def test_lines_do_not_depend_on_the_cuts(pieces: list[bytes]) -> None:
         (b'\n \t\n{"a":1}\n\n\n{"b":2}\n', ['{"a":1}', '{"b":2}']),
         (b'\xef\xbb\xbf{"a":1}\n', ['{"a":1}']),
         (b'\xef\xbb\xbf\n{"a":1}\n', ['{"a":1}']),
-        (b'  {"a":1} \n', ['{"a":1}']),
+        (b'  {"a":1} \n {"b":2} \n', ['{"a":1} ', ' {"b":2} ']),
         (b'{"a":1}\nnot json\n', ['{"a":1}', "not json"]),
         ('{"a":"b\u2028c\u0085d\x0be"}\n'.encode(), ['{"a":"b\u2028c\u0085d\x0be"}']),
         (b"<html>\n\n{}\n", [Sse("", others=("<html>",)), Sse("", others=("{}",))]),
