@@ -1,6 +1,6 @@
 """`check_grammar`: do the events of a run follow the two grammars of calls, and the link between them?
 
-    input    ToolInputStart ToolInputDelta* (Available | Abandoned)
+    input    ToolInputStart (ToolInputDelta | ToolInputField)* (Available | Abandoned)
              Available may be followed by one Abandoned(discarded), or Abandoned(retried) before a TurnRestarted
     output   ApprovalRequested? (ToolStarted Intermediate*)? Output
     link     after Available exactly one of Output, Abandoned, or a verdict that is pending at the end of the run;
@@ -17,7 +17,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from enum import Enum
 
-from ..tool_events import ApprovalRequested, Failure, Intermediate, Output, Pending, RunEvent, ToolEvent, ToolStarted
+from ..tool_events import (
+    ApprovalRequested,
+    Failure,
+    Intermediate,
+    Output,
+    Pending,
+    RunEvent,
+    ToolEvent,
+    ToolInputField,
+    ToolStarted,
+)
 from ..turns import (
     ReasoningDelta,
     RefusalDelta,
@@ -49,6 +59,7 @@ class Phase(Enum):
 MOVES: dict[tuple[Phase, type], Phase] = {
     (Phase.UNSEEN, ToolInputStart): Phase.WRITING,
     (Phase.WRITING, ToolInputDelta): Phase.WRITING,
+    (Phase.WRITING, ToolInputField): Phase.WRITING,
     (Phase.WRITING, ToolInputAvailable): Phase.AVAILABLE,
     (Phase.WRITING, ToolInputAbandoned): Phase.ABANDONED,  # MALFORMED where that is the reason
     (Phase.AVAILABLE, ToolInputAbandoned): Phase.ABANDONED,  # whole, but its turn did not keep it
@@ -119,12 +130,12 @@ class _Checker:
             if type(event) is TurnRestarted:
                 self._check(Phase.WRITING not in self._phases.values(), "a turn restarts while it writes a call")
             self._check(self._is_inner or self._turn is not None, f"a {type(event).__name__} outside of a turn")
-        if isinstance(event, ToolInputEvent | ToolEvent):
+        if isinstance(event, ToolInputEvent | ToolInputField | ToolEvent):
             self._move(event)
         if type(event) is Intermediate and event.event is not None:
             self._feed_inner(event.call_id, event.event)
 
-    def _move(self, event: ToolInputEvent | ToolEvent) -> None:
+    def _move(self, event: ToolInputEvent | ToolInputField | ToolEvent) -> None:
         kind, call_id = type(event), event.call_id
         phase = self._phases.get(call_id, Phase.UNSEEN)
         after = MOVES.get((phase, kind))

@@ -12,6 +12,7 @@ from streamkit.tool_events import (
     Output,
     Pending,
     RunEvent,
+    ToolInputField,
     ToolStarted,
     Value,
 )
@@ -29,6 +30,7 @@ from streamkit.turns import (
 
 BEGIN, END = TurnStarted("t", "m"), TurnEnded(Turn("t"))
 START, DELTA = ToolInputStart("c", "read"), ToolInputDelta("c", "{}")
+FIELD = ToolInputField("c", ("path",), "a.txt")
 AVAILABLE = ToolInputAvailable("c", "{}")
 ASKED = ApprovalRequested("t.0", "c", "read", {})
 STARTED, SHOWN = ToolStarted("t.0", "c", "read", {}), Intermediate("c", "read", 1)
@@ -47,6 +49,8 @@ def abandoned(reason: str) -> ToolInputAbandoned:
         [],
         [BEGIN, TextDelta("hi"), END],
         [*WRITTEN, STARTED, SHOWN, SHOWN, VALUE],
+        [BEGIN, START, DELTA, FIELD, FIELD, DELTA, FIELD, AVAILABLE, END, STARTED, VALUE],
+        [BEGIN, START, DELTA, FIELD, abandoned("incomplete")],
         [*WRITTEN, ASKED, STARTED, VALUE],
         [*WRITTEN, ASKED, FAILURE],
         [*WRITTEN, FAILURE],
@@ -73,6 +77,9 @@ def test_what_may_happen_passes(events: Sequence[RunEvent]) -> None:
         ([TextDelta("hi")], "event 0: a TextDelta outside of a turn"),
         ([BEGIN, START, START], "event 2: a ToolInputStart for call c, which is being written"),
         ([BEGIN, DELTA], "event 1: a ToolInputDelta for call c, which was not seen yet"),
+        ([BEGIN, FIELD], "event 1: a ToolInputField for call c, which was not seen yet"),
+        ([*WRITTEN, FIELD], "a ToolInputField for call c, which is available"),
+        ([BEGIN, START, abandoned("incomplete"), FIELD], "a ToolInputField for call c, which is abandoned"),
         ([BEGIN, START, STARTED], "a ToolStarted for call c, which is being written"),
         ([BEGIN, START, END], "at the end call c is being written"),
         ([BEGIN, START, TurnStarted("u", "m")], "turn u starts while turn t writes a call"),
