@@ -1,0 +1,122 @@
+"""Showing the parts of a call while the model writes it: fields of its arguments beside their text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Collection, Iterator
+from typing import Any, TypeVar
+
+import anyio.lowlevel
+
+from .codec.partial_json import Broken, FieldOpened, FieldPath, FieldText, FieldValue, PartialJson
+from .flows import Flow, Sink, flow
+from .tool_events import ToolInputField
+from .turns import ToolInputAbandoned, ToolInputAvailable, ToolInputDelta, ToolInputStart
+
+E = TypeVar("E")
+R = TypeVar("R")
+
+
+@flow
+async def fields(out: Sink[E | ToolInputField], source: Flow[E, R], *, only: str | Collection[str] | None = None) -> R:
+    """The same turn, or the same run, with a ToolInputField for each piece of a field, as the model writes it.
+
+    So who shows one field, such as the `content` of a file, parses nothing: its pieces join to its text. A string comes
+    piece by piece, an empty one as one empty piece; a number, true, false or null as its JSON, once it is whole.
+    Objects and arrays have no events of their own, but their parts have: `("edits", 0, "old")`. The fields of a delta
+    follow it, and stand before the end of the call.
+
+    only: the tool, or the tools, whose calls are read; None for all. Calls of others are not parsed, and nothing is
+    where nobody watches (`await fields(…)`).
+
+    A call whose text can no longer become JSON gives no more fields, and its other events go on; what becomes of it is
+    said by Available or Abandoned alone. So it is with a custom call, whose text is plain; nothing in its events tells
+    that it is one. What was shown may be wrong in the end: where the call is abandoned, where Available contradicts the
+    deltas, or where a key comes twice (its pieces follow those of the first). Calls of an inner run are not read:
+    whoever starts that run can ask for its fields.
+    """
+    if not out.watched:
+        return await out.forward(source)
+    names = (only,) if isinstance(only, str) else only
+    return await _FieldsSink(out, names, {}).forward(source)
+
+
+class _CallFields:
+    """The fields of one call."""
+
+    __slots__ = ("_begun", "_call_id", "_parser")
+
+    def __init__(self, call_id: str) -> None:
+        self._call_id = call_id
+        self._parser: PartialJson | None = PartialJson()
+        self._begun: FieldPath | None = None  # of a string that has no text yet
+
+    def read(self, delta: str) -> Iterator[ToolInputField]:
+        for event in self._parser.feed(delta) if self._parser is not None else ():
+            if isinstance(event, Broken):
+                self._parser = None
+            elif not event.path:  # the object itself; or a plain text that might be JSON so far
+                pass
+            elif isinstance(event, FieldText):
+                self._begun = None
+                yield ToolInputField(self._call_id, event.path, event.text)
+            elif isinstance(event, FieldOpened):
+                self._begun = event.path if event.kind == "string" else None
+            elif isinstance(event, FieldValue):
+                yield ToolInputField(self._call_id, event.path, json.dumps(event.value))
+            elif event.path == self._begun:
+                yield ToolInputField(self._call_id, event.path, "")
+
+
+class _FieldsSink(Sink[Any]):
+    """Passes everything on, in `put`: this stands before every event of a run."""
+
+    __slots__ = ("_calls", "_only", "_out")
+
+    def __init__(self, out: Sink[Any], only: Collection[str] | None, calls: dict[str, _CallFields]) -> None:
+        self._out = out
+        self._only = only
+        self._calls = calls  # those that are being written, by call id
+
+    def put(self, event: Any) -> Awaitable[None] | None:
+        left = self._out.put(event)
+        kind = type(event)
+        if kind is ToolInputDelta:
+            if (call := self._calls.get(event.call_id)) is not None:
+                return self._put_fields(left, call.read(event.delta))
+        elif kind is ToolInputStart:
+            if self._only is None or event.tool in self._only:
+                self._calls[event.call_id] = _CallFields(event.call_id)
+        elif kind is ToolInputAvailable or kind is ToolInputAbandoned:
+            self._calls.pop(event.call_id, None)
+        return left
+
+    def _put_fields(self, left: Awaitable[None] | None, found: Iterator[ToolInputField]) -> Awaitable[None] | None:
+        for field in found:
+            if left is not None:
+                return self._send_fields(left, field, found)
+            left = self._out.put(field)
+        return left
+
+    async def _send_fields(
+        self, left: Awaitable[None], field: ToolInputField, others: Iterator[ToolInputField]
+    ) -> None:
+        await left
+        await self._out.send(field)
+        for other in others:
+            await self._out.send(other)
+
+    async def send(self, event: Any) -> None:
+        left = self.put(event)
+        if left is not None:
+            await left
+
+    def branch(self) -> _FieldsSink:
+        return _FieldsSink(self._out.branch(), self._only, self._calls)
+
+    def close(self) -> None:
+        self._out.close()
+
+    @property
+    def _token(self) -> anyio.lowlevel.EventLoopToken:
+        return self._out._token
