@@ -257,8 +257,11 @@ def _begins_another(call: CallInput, part: InputDelta) -> bool:
     return bool(new_id or new_name) and call.is_whole
 
 
+_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # made once: that costs half of a use
+
+
 def as_text(arguments: str | dict[str, Any] | None) -> str:
     """Arguments as the text that a call has: those that came as an object as compact JSON."""
     if arguments is None:
         return ""
-    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+    return arguments if isinstance(arguments, str) else _compact(arguments)
