@@ -20,6 +20,7 @@ from .reducers import Reducer, collect
 from .schema import input_struct
 from .signatures import certainly_gives_no_events, definition, parameters
 from .sinks import Sink
+from .tool_events import Effects
 from .tools import StreamingTool, Tool, ToolContext
 from .turns import ToolInputEvent
 
@@ -42,6 +43,9 @@ class ToolOptions(TypedDict, total=False):
     description: str
     input: type[Any] | Mapping[str, Any]
     coerce: bool
+    approval: bool
+    origin: str
+    effects: Effects
     on_input: Callable[[ToolInputEvent], object]
     check: Callable[..., object]
     serial: str

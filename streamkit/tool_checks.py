@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, get_args
 
 from .errors import DefinitionError
+from .tool_events import Effects
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider takes
 
@@ -30,6 +31,12 @@ def check_limits(what: str, *, serial: object, **limits: object) -> None:
     for name, seconds in limits.items():
         if seconds is not None and not (type(seconds) in (int, float) and seconds > 0):  # type: ignore[operator]
             raise DefinitionError(f"{what}: {name} is {seconds!r}, and must be more than 0, or None")
+
+
+def check_effects(what: str, effects: object) -> None:
+    known = get_args(Effects)
+    if effects not in known:
+        raise DefinitionError(f"{what}: effects is {effects!r}, and must be one of {', '.join(map(repr, known))}")
 
 
 def check_takes(function: Any, before: int, names: Iterable[str], message: str) -> None:

@@ -13,6 +13,11 @@ FailureKind = Literal[
 ]  # fmt: skip
 
 
+Effects = Literal["none", "idempotent", "once"]
+"""What a call may do to the world: nothing; the same however often it runs with one execution id; something new each
+time."""
+
+
 class Value(Tagged, frozen=True):
     """A call that went well.
 
@@ -99,8 +104,11 @@ class Output(Tagged, frozen=True):
     seconds: float = 0.0
 
 
-class ToolInputField(Tagged, frozen=True):
-    """The next piece of one field of a call's arguments. path: keys and places from the top."""
+class ToolInputField(Tagged, frozen=True, gc=False):
+    """The next piece of one field of a call's arguments, only from `fields(flow)`. path: keys and places from the top.
+
+    text: of a string the next piece; of a number, true, false or null its JSON, whole.
+    """
 
     call_id: str
     path: tuple[str | int, ...]

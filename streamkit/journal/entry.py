@@ -6,18 +6,14 @@ Entries come in order, each with a number from 1. Most of them are there for who
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from ..history import Conversation
 from ..items import Tagged
-from ..tool_events import Failure, RunEvent, Value
+from ..tool_events import Effects, Failure, RunEvent, Value
 from ..turns import Turn
-
-Effects = Literal["none", "idempotent", "once"]
-"""What a call may do to the world: nothing, the same however often it runs with one execution id, or something new
-each time."""
 
 
 class RunTaken(Tagged, frozen=True):

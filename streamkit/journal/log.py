@@ -11,9 +11,9 @@ from ..errors import JournalMismatch
 from ..history import Conversation
 from ..items import History, ToolCall, TurnItem
 from ..redaction import Redaction
-from ..tool_events import Failure, RunEvent, Value
+from ..tool_events import Effects, Failure, RunEvent, Value
 from ..turns import Turn
-from .entry import CallFinished, CallStarted, Decided, Effects, Entry, RunEnded, Shown, StateSaved, TurnTaken, plain
+from .entry import CallFinished, CallStarted, Decided, Entry, RunEnded, Shown, StateSaved, TurnTaken, plain
 from .store import PAGE, JournalStore
 
 HIDDEN = "its arguments were hidden when they were written down, so it cannot run any more"
