@@ -55,7 +55,8 @@ async def run_call(call: ValidCall, context: ToolContext[Any], out: Sink[ToolEve
             if course.downstream is None:
                 kind, message = _explain(course.reducer_failed or raised, tool)
                 _log(tool, kind, raised)
-                result = Failure(call_id, tool.name, kind, message, usage=meter.total).caused_by(raised)
+                partial = course.salvage()
+                result = Failure(call_id, tool.name, kind, message, partial, meter.total).caused_by(raised)
                 # Else the error holds this frame, the frame the failure, and the failure the error.
                 raised.__traceback__ = raised.__traceback__ and raised.__traceback__.tb_next
         finally:
@@ -120,6 +121,18 @@ class _Course:
         except Exception as error:
             self.fail(error)
 
+    def salvage(self) -> Any:
+        """What the reducer makes of the events of a call that failed, if it is one that does; None if not."""
+        if self.reducer is None or not self.reducer.salvages or self.reducer_failed is not None:
+            return None
+        try:
+            partial = self.reducer.finish(self.state)
+            model_text(partial)
+        except Exception:
+            logger.warning("the reducer of %s could not save what came before it failed", self.tool, exc_info=True)
+            return None
+        return partial
+
     def fail(self, error: Exception) -> NoReturn:
         self.reducer_failed = _ReducerFailed()
         raise self.reducer_failed from error
@@ -158,6 +171,10 @@ class ToolSink(Sink[Any]):
             except Exception as error:
                 course.fail(error)
 
+    @property
+    def watched(self) -> bool:
+        return self._out.watched or self.course.reducer is not None
+
     def branch(self) -> ToolSink:
         return ToolSink(self._out.branch(), self.course, self._closed)
 
@@ -176,6 +193,16 @@ class _ReducerFailed(StreamkitError):
 
 class _NotSerialisable(StreamkitError):
     """The value has no JSON form."""
+
+
+def given_value(call: ValidCall, value: Any) -> Value | Failure:
+    """The result of a call that did not run, since somebody has given its value."""
+    call_id, name = call.call.call_id, call.name
+    try:
+        text, images = what_the_model_gets(value)
+    except _NotSerialisable as error:
+        return Failure(call_id, name, "not_serialisable", f"The call of {name} was answered with a value: it {error}.")
+    return Value(call_id, name, text if isinstance(value, str) else value, text, images=images)
 
 
 def what_the_model_gets(value: Any) -> tuple[str, tuple[Image, ...]]:

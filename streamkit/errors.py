@@ -12,6 +12,7 @@
     ├── ReducerError           a reducer has no value to give
     ├── InvalidInput           arguments that do not fit their tool
     ├── InvalidCall            a call that does not fit its tool
+    ├── NotRunning             a call to be cancelled is not running
     ├── VerdictRefused         a verdict on a call that does not wait for it
     ├── HistoryError           calls and results do not pair up
     ├── DecodeError            bytes that are not what they should be
@@ -99,6 +100,10 @@ class InvalidCall(StreamkitError):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
         self.failure = failure
+
+
+class NotRunning(StreamkitError):
+    """A call that was to be cancelled has ended, or never was."""
 
 
 class VerdictRefused(StreamkitError):

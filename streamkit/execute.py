@@ -11,30 +11,32 @@ from __future__ import annotations
 import contextvars
 import copy
 import json
-import logging
-from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import anyio.lowlevel
+from msgspec import UNSET
 
-from .approval import Allow, Authorize, Deny, Question, Undecided, Verdict, allow_all
-from .calls import run_call
+from .approval import Allow, Authorize, Deny, allow_all
+from .asking import Asking
+from .calls import given_value, run_call
 from .errors import InvalidCall
 from .flows import Sink, flow
-from .groups import LoneErrorGroup, drop_own_cancellation, must_leave, raise_as_it_is
+from .groups import LoneErrorGroup
 from .items import ToolCall
+from .journal.log import RunLog
 from .ledger import hide_ledger, strike_out
-from .tool_events import ApprovalRequested, Failure, FailureKind, Output, Pending, ToolEvent, ToolResult, ToolStarted
+from .places import Lanes, Place
+from .running import Running
+from .tool_events import Failure, FailureKind, Output, Pending, ToolEvent, ToolResult, ToolStarted, Value
 from .toolkit import Toolkit, ValidCall
 from .tools import ToolContext
 
-logger = logging.getLogger("streamkit")
+R = TypeVar("R")
 
 _NEVER_CHANGES = {str, int, float, bool, type(None)}
 
@@ -50,84 +52,103 @@ async def execute_all(
     authorize: Authorize = allow_all,
     context: Any = None,
     max_concurrency: int = 8,
+    journal: RunLog | None = None,
+    running: Running | None = None,
 ) -> tuple[ToolResult, ...]:
     """Run the calls; the value is one result for each, in the order of the calls.
 
     authorize: decides about each valid call before it runs; a call that it leaves undecided is `Pending` and has no
     Output. context: given to every tool that takes a ToolContext; never written down. max_concurrency: how many run at
-    once.
+    once. running: shows what runs, and cancels single calls.
+
+    journal: a run that is written down. Each call is written as started before its tool runs, and as finished before
+    its Output goes out. One that is finished there is answered with its result, and not run again; one that had started
+    runs again with the next attempt where its tool has `effects` of "none" or "idempotent", and is answered with
+    Failure(interrupted) otherwise. JournalMismatch is raised for a call that is written down as another one.
 
     A call id that comes twice runs once: its second place holds the same result, or Failure(duplicate_call) where the
     arguments differ. Cancellation cancels the tools, waits for their cleanup, and leaves as cancellation; a plain
-    function is left behind on its thread. Raises only what a consumer downstream raised.
+    function is left behind on its thread. Raises what a consumer downstream raised, and JournalError.
     """
     if max_concurrency < 1:
         raise ValueError(f"max_concurrency must be at least 1, not {max_concurrency}")
     calls = tuple(calls)
     strike_out(call.call_id for call in calls)
-    return await _Execution(out, toolkit, authorize, context, max_concurrency).run(calls)
-
-
-@dataclass(slots=True, eq=False)
-class _Place:
-    """One call on its way."""
-
-    call: ToolCall
-    execution_id: str
-    lane: deque[_Place]
-    """The calls that run one after another, in call order; most have a lane of their own."""
-    valid: ValidCall | None = None  # once it may run
-    started: bool = False
-    result: ToolResult | None = None
+    asking = None if authorize is allow_all else Asking(toolkit, authorize, context, journal)
+    execution = _Execution(
+        out,
+        toolkit,
+        asking=asking,
+        context=context,
+        max_concurrency=max_concurrency,
+        journal=journal,
+        running=running,
+    )
+    return await execution.run(calls)
 
 
 class _Execution:
     def __init__(
-        self, out: Sink[ToolEvent], toolkit: Toolkit, authorize: Authorize, context: Any, max_concurrency: int
+        self,
+        out: Sink[ToolEvent],
+        toolkit: Toolkit,
+        *,
+        asking: Asking | None,
+        context: Any,
+        max_concurrency: int,
+        journal: RunLog | None,
+        running: Running | None,
     ) -> None:
         self._out = out
         self._toolkit = toolkit
-        self._authorize = authorize
+        self._asking = asking
         self._context = context
-        self._free = max_concurrency
-        self._ready: deque[_Place] = deque()
-        self._lanes: dict[str, deque[_Place]] = {}
+        self._lanes = Lanes(max_concurrency)
+        self._journal = journal
+        self._running = running
         self._caller = contextvars.copy_context()
 
     async def run(self, calls: Sequence[ToolCall]) -> tuple[ToolResult, ...]:
-        places: dict[str, _Place] = {}
+        places: dict[str, Place] = {}
         outer = _outer_execution.get()
-        async with LoneErrorGroup() as self._tasks:
-            for number, call in enumerate(calls):
-                if call.call_id not in places:
-                    execution_id = f"{outer}{call.turn_id}.{call.place if call.turn_id else number}"
-                    place = places[call.call_id] = _Place(call, execution_id, deque())
-                    await self._admit(place)
-        for place in places.values():
-            if place.result is None:  # its task was cancelled by something that is not ours
-                await self._end(place, self._failure(place, "cancelled", "was cancelled."), self._out)
+        try:
+            async with LoneErrorGroup() as self._tasks:
+                for number, call in enumerate(calls):
+                    if call.call_id not in places:
+                        execution_id = f"{outer}{call.turn_id}.{call.place if call.turn_id else number}"
+                        place = places[call.call_id] = Place(call, execution_id)
+                        if self._running is not None:
+                            self._running.enter(execution_id, call, partial(self._cancel, place))
+                        await self._admit(place)
+            for place in places.values():
+                if place.result is None:  # its task was cancelled by something that is not ours
+                    await self._end(place, self._failure(place, "cancelled", "was cancelled."), self._out)
+        finally:
+            if self._running is not None:
+                for place in places.values():
+                    self._running.leave(place.execution_id, place.result)
         return tuple(_result(call, places[call.call_id]) for call in calls)
 
-    async def _admit(self, place: _Place) -> None:
+    async def _admit(self, place: Place) -> None:
         """Validate a call, give it its lane, and see to its verdict."""
-        call = place.call
+        call, out = place.call, self._out
+        if self._journal is not None and await self._is_recalled(place, self._journal):
+            return
         if call.abandoned is not None:
-            await self._end(
-                place, self._failure(place, "truncated", f"was {call.abandoned}, so it did not run."), self._out
-            )
+            await self._end(place, self._failure(place, "truncated", f"was {call.abandoned}, so it did not run."), out)
             return
         try:
             valid = self._toolkit.validate(call)
         except InvalidCall as invalid:
-            await self._end(place, invalid.failure, self._out)
+            await self._end(place, invalid.failure, out)
             return
-        if valid.tool.serial is not None:
-            place.lane = self._lanes.setdefault(valid.tool.serial, place.lane)
-        place.lane.append(place)
-        if self._authorize is allow_all:
-            self._allow(place, valid)
+        self._lanes.enter(place, valid.tool.serial)
+        if self._asking is not None:
+            self._spawn(self._ask, place, valid, self._asking)
+        elif valid.tool.function is None:
+            self._leave_pending(place)
         else:
-            self._spawn(self._ask, place, valid)
+            self._allow(place, valid)
 
     def _spawn(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         """A task that sees what the caller set in context variables, and nothing that another task set."""
@@ -137,99 +158,131 @@ class _Execution:
 
         self._caller.copy().run(start)
 
-    async def _ask(self, place: _Place, valid: ValidCall) -> None:
+    # What is written down of it, and what is decided
+
+    async def _is_recalled(self, place: Place, journal: RunLog) -> bool:
+        """Whether the call is answered with what is written down of it."""
+        call, started = place.call, journal.started(place.execution_id)
+        finished = journal.finished(call, place.execution_id)
+        if finished is not None:
+            if started is not None:
+                await self._out.send(
+                    ToolStarted(place.execution_id, call.call_id, call.name, started.arguments, started.attempt)
+                )
+            place.result = finished.result
+            await self._out.send(Output(call.call_id, finished.result.tool, finished.result, finished.seconds))
+            return True
+        if started is None:
+            return False
+        if started.effects == "once" or call.problem is not None:
+            what = "was interrupted while it ran: it may have happened, so it did not run again."
+            await self._end(place, self._failure(place, "interrupted", what), self._out)
+            return True
+        place.attempt = started.attempt + 1
+        return False
+
+    async def _ask(self, place: Place, valid: ValidCall, asking: Asking) -> None:
         hide_ledger()
         with self._out.branch() as out:
-            match await self._verdict(place, valid, out):
-                case Undecided():
-                    place.result = Pending(place.call.call_id, valid.tool.name)
+            verdict = await self._unless_cancelled(place, partial(asking.verdict, valid, place.execution_id, out))
+            match verdict:
+                case None:
+                    await self._end(place, self._cancelled(place), out)
                 case Deny(reason=reason):
                     await self._end(place, self._failure(place, "denied", f"was denied: {reason}"), out)
-                case Allow(arguments=None):
-                    self._allow(place, valid)
-                case Allow(arguments=Mapping() as arguments):
+                case Allow(value=value) if value is not UNSET:
+                    arguments = valid.plain_arguments
+                    await out.send(ToolStarted(place.execution_id, place.call.call_id, valid.name, arguments))
+                    await self._end(place, given_value(valid, value), out)
+                case Allow(arguments=arguments) if valid.tool.function is not None:
                     try:
-                        self._allow(place, self._toolkit.revalidate(valid, arguments))
+                        self._allow(place, valid if arguments is None else self._toolkit.revalidate(valid, arguments))
                     except InvalidCall as invalid:
                         await self._end(place, invalid.failure, out)
-        self._advance(place.lane)
+                case _:
+                    self._leave_pending(place)
+        self._advance(place)
 
-    async def _verdict(self, place: _Place, valid: ValidCall, out: Sink[ToolEvent]) -> Verdict:
-        announced = False
-        downstream: Exception | None = None
+    def _leave_pending(self, place: Place) -> None:
+        place.result = Pending(place.call.call_id, place.call.name)
+        if self._running is not None:
+            self._running.leave(place.execution_id, place.result)
 
-        async def announce(card: Any = None) -> None:
-            nonlocal announced, downstream
-            if announced:
-                return
-            announced = True
-            request = ApprovalRequested(place.execution_id, place.call.call_id, valid.tool.name, valid.arguments, card)
-            try:
-                await out.send(request)
-            except Exception as error:
-                downstream = error
-                raise
-
-        try:
-            verdict = await self._authorize(
-                Question(valid, place.execution_id, self._context, announce, partial(self._problem_with, valid))
-            )
-            await drop_own_cancellation()
-            if not isinstance(verdict, Allow | Deny | Undecided):
-                raise TypeError(f"authorize gave a {type(verdict).__name__}, not Allow, Deny or Undecided")
-            if isinstance(verdict, Allow) and not isinstance(verdict.arguments, Mapping | None):
-                raise TypeError(f"authorize allowed a {type(verdict.arguments).__name__} as arguments, not a mapping")
-            return verdict
-        except BaseException as raised:
-            if downstream is not None or must_leave(raised):
-                raise_as_it_is(downstream or raised)
-            logger.warning("authorize raised for a call of %s", valid.tool.name, exc_info=raised)
-            return Deny("it could not be decided whether this call may run")
-
-    def _problem_with(self, valid: ValidCall, arguments: Mapping[str, Any]) -> str | None:
-        try:
-            self._toolkit.revalidate(valid, arguments)
-        except InvalidCall as invalid:
-            return invalid.failure.message
-        return None
-
-    def _allow(self, place: _Place, valid: ValidCall) -> None:
+    def _allow(self, place: Place, valid: ValidCall) -> None:
         place.valid = valid
-        self._advance(place.lane)
+        self._advance(place)
 
-    def _advance(self, lane: deque[_Place]) -> None:
-        """Let the first call of a lane that has no result run, if it may; and start what there are places for."""
-        while lane and lane[0].result is not None:
-            lane.popleft()
-        if lane and lane[0].valid is not None and not lane[0].started:
-            lane[0].started = True
-            self._ready.append(lane[0])
-        while self._ready and self._free:
-            self._free -= 1
-            self._spawn(self._run, self._ready.popleft())
+    def _advance(self, place: Place) -> None:
+        """Start what may run, now that something has changed in the lane of this call."""
+        for ready in self._lanes.advance(place.lane):
+            self._spawn(self._run, ready)
 
-    async def _run(self, place: _Place) -> None:
+    # Running it
+
+    async def _run(self, place: Place) -> None:
         # A call that waited for the end of another must not start because that one was cancelled.
         await anyio.lowlevel.checkpoint_if_cancelled()
         hide_ledger()
         _outer_execution.set(place.execution_id + "/")
-        valid = place.valid
-        assert valid is not None
-        call, tool = place.call, valid.tool
+        assert place.valid is not None
         with self._out.branch() as out:
-            await out.send(ToolStarted(place.execution_id, call.call_id, tool.name, valid.arguments))
             began = perf_counter()
-            context = ToolContext(place.execution_id, call.call_id, call.turn_id, tool.name, 1, self._context)
-            result = await run_call(_with_own_arguments(valid), context, out)
+            result = await self._unless_cancelled(place, partial(self._run_tool, place, place.valid, out))
+            if result is None:
+                result = self._cancelled(place)
             await self._end(place, result, out, perf_counter() - began)
-        self._free += 1
-        self._advance(place.lane)
+        self._lanes.release()
+        self._advance(place)
 
-    async def _end(self, place: _Place, result: ToolResult, out: Sink[ToolEvent], seconds: float = 0.0) -> None:
+    async def _run_tool(self, place: Place, valid: ValidCall, out: Sink[ToolEvent]) -> Value | Failure:
+        call, tool, arguments = place.call, valid.tool, valid.plain_arguments
+        if self._journal is not None:
+            await self._journal.start_call(
+                call, place.execution_id, arguments, attempt=place.attempt, effects=tool.effects
+            )
+        await out.send(ToolStarted(place.execution_id, call.call_id, tool.name, arguments, place.attempt))
+        context = ToolContext(place.execution_id, call.call_id, call.turn_id, tool.name, place.attempt, self._context)
+        return await run_call(_with_own_arguments(valid), context, out)
+
+    async def _end(self, place: Place, result: Value | Failure, out: Sink[ToolEvent], seconds: float = 0.0) -> None:
         place.result = result
+        if self._journal is not None:
+            with anyio.CancelScope(shield=True):  # what has happened is written down
+                await self._journal.finish_call(place.execution_id, result, seconds)
+        if self._running is not None:
+            self._running.leave(place.execution_id, result)
         await out.send(Output(place.call.call_id, result.tool, result, seconds))
 
-    def _failure(self, place: _Place, kind: FailureKind, what: str) -> Failure:
+    # Cancelling it
+
+    async def _unless_cancelled(self, place: Place, work: Callable[[], Awaitable[R]]) -> R | None:
+        """The value of the work; None where somebody has cancelled the call, and no value came all the same."""
+        if self._running is None:
+            return await work()
+        with anyio.CancelScope() as place.scope:
+            if place.cancelled is None:
+                return await work()
+        return None
+
+    def _cancel(self, place: Place, reason: str) -> None:
+        if place.cancelled is not None:
+            return
+        place.cancelled = reason
+        if place.scope is not None:
+            place.scope.cancel()
+        elif place.waits_for_its_turn:
+            self._spawn(self._drop, place)
+
+    async def _drop(self, place: Place) -> None:
+        with self._out.branch() as out:
+            await self._end(place, self._cancelled(place), out)
+        self._advance(place)
+
+    def _cancelled(self, place: Place) -> Failure:
+        still = "; it may still be running" if place.valid is not None and place.valid.tool.in_thread else ""
+        return self._failure(place, "cancelled", f"was cancelled: {place.cancelled}{still}")
+
+    def _failure(self, place: Place, kind: FailureKind, what: str) -> Failure:
         name = place.call.name or "unnamed"
         return Failure(place.call.call_id, name, kind, f"The call of {name} {what}")
 
@@ -241,7 +294,7 @@ def _with_own_arguments(valid: ValidCall) -> ValidCall:
     return ValidCall(valid.call, valid.tool, copy.deepcopy(valid.arguments))
 
 
-def _result(call: ToolCall, place: _Place) -> ToolResult:
+def _result(call: ToolCall, place: Place) -> ToolResult:
     """The result for one place in the list; a second call with the same id shares it, if it asks for the same."""
     assert place.result is not None
     if call is place.call or _same_arguments(call, place.call):

@@ -67,8 +67,9 @@ def _output(call: ToolCall, result: ToolResult | None) -> ToolOutput:
     match result:
         case Value(text=text, images=images):
             return ToolOutput(call.call_id, name, text, images=images, custom=call.custom)
-        case Failure(message=message):
-            return ToolOutput(call.call_id, name, message, failed=True, custom=call.custom)
+        case Failure(message=message, partial=partial):
+            saved = "" if partial is None else f" What came before: {msgspec.json.encode(partial).decode()}"
+            return ToolOutput(call.call_id, name, message + saved, failed=True, custom=call.custom)
         case None if call.abandoned is not None:
             return ToolOutput(call.call_id, name, _TRUNCATED, failed=True, custom=call.custom)
         case None:

@@ -34,11 +34,15 @@ class Reducer(Generic[E_contra, S, V_co]):
 
     start() makes the state, step(state, event) gives the next one and may change the old one in place, finish(state)
     gives the value. What any of the three raises goes to whoever runs the reducer. DefinitionError where one is async.
+
+    salvages: finish is called also where a tool fails or runs out of time: its value is the `partial` of the failure,
+    and the model reads it.
     """
 
     start: Callable[[], S]
     step: Callable[[S, E_contra], S]
     finish: Callable[[S], V_co]
+    salvages: bool = False
 
     def __post_init__(self) -> None:
         for function in (self.start, self.step, self.finish):

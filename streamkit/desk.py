@@ -1,0 +1,211 @@
+"""Where people decide about calls: at a desk while the run waits, or between two requests.
+
+A live program has an `ApprovalDesk`: the run waits there, and whoever reads `ApprovalRequested` answers it, beside the
+loop and not in it:
+
+    desk = ApprovalDesk()
+    execute_all(toolkit, turn.calls, authorize=desk.authorize)
+    ...
+    desk.allow(event.execution_id)  # from another task, a handler of a web request, a key press
+
+A server that answers requests, and keeps nothing between them, has `from_verdicts`: a call without a verdict stays
+`Pending`, and the run ends with a `Conversation` to be stored.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from msgspec import UNSET
+
+from .approval import Allow, Authorize, Card, Deny, Question, Undecided, Verdict
+from .errors import VerdictRefused
+from .history import Conversation
+from .toolkit import ValidCall
+
+Needs = Callable[[ValidCall], bool]
+"""Whether somebody has to decide about a call."""
+
+logger = logging.getLogger("streamkit")
+
+
+def asks_for_marked(call: ValidCall) -> bool:
+    """The default: calls of tools that were made with `approval=True`."""
+    return call.tool.approval
+
+
+@dataclass(slots=True, eq=False)
+class _Open:
+    """A question that waits for its verdict."""
+
+    question: Question
+    decided: anyio.Event = field(default_factory=anyio.Event)
+    verdict: Verdict | None = None
+
+
+class ApprovalDesk:
+    """Decides about the calls of one run, those of inner runs too, by asking people. Used from one event loop.
+
+    needs: which calls are asked about; an error in it means that one is. timeout_seconds: a question that nobody
+    answers in this time is denied; None waits for ever.
+
+    Verdicts are named by the execution id of the call. VerdictRefused tells the sender of one that cannot be taken, and
+    nothing is changed by it: there is no such question (unless `early=True` keeps it for one to come), it was answered
+    before, its call was cancelled, its arguments do not fit the tool, or the desk is closed.
+    """
+
+    def __init__(self, *, needs: Needs = asks_for_marked, timeout_seconds: float | None = None) -> None:
+        self._needs = needs
+        self._timeout_seconds = math.inf if timeout_seconds is None else timeout_seconds
+        self._open: dict[str, _Open] = {}
+        self._early: dict[str, Verdict] = {}
+        self._over: dict[str, str] = {}  # what became of the questions that are answered
+        self._always: set[tuple[str, str | None]] = set()  # tool and origin
+        self._closed = False
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """Those that wait for a verdict, oldest first."""
+        return tuple(waiting.question for waiting in self._open.values())
+
+    async def authorize(self, question: Question) -> Verdict:
+        """For `execute_all(authorize=desk.authorize)`: waits until somebody has decided."""
+        call = question.call
+        if question.execution_id in self._early:
+            self._over[question.execution_id] = "is answered already"
+            return self._early.pop(question.execution_id)
+        if not must_ask(self._needs, call) or (call.name, call.tool.origin) in self._always:
+            return Allow()
+        if self._closed:
+            return Undecided()
+        return await self._wait(question)
+
+    async def _wait(self, question: Question) -> Verdict:
+        waiting = self._open[question.execution_id] = _Open(question)
+        became = "was cancelled"
+        try:
+            await question.announce(card_of(question.call))
+            with anyio.move_on_after(self._timeout_seconds):
+                await waiting.decided.wait()
+            if not waiting.decided.is_set():
+                waiting.verdict = Deny(f"nobody decided within {self._timeout_seconds:g} seconds")
+            became = "is answered already" if waiting.decided.is_set() else "was not answered in time"
+            return waiting.verdict or Undecided()
+        finally:
+            del self._open[question.execution_id]
+            self._over[question.execution_id] = became
+
+    def allow(
+        self,
+        execution_id: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        value: Any = UNSET,
+        always: bool = False,
+        early: bool = False,
+    ) -> None:
+        """The call may run. arguments: what it runs with instead of its own. value: what it gives, without running.
+
+        always: so may all calls of this tool, from now on. Raises VerdictRefused.
+        """
+        given = None if arguments is None else dict(arguments)
+        waiting = self._question(execution_id, early=early)
+        if waiting is not None:
+            question = waiting.question
+            if given is not None and (problem := question.problem_with(given)) is not None:
+                raise VerdictRefused(f"the arguments for {execution_id} do not fit {question.call.name}: {problem}")
+            if value is UNSET and question.call.tool.function is None:
+                raise VerdictRefused(f"{question.call.name} does nothing by itself: give the value of {execution_id}")
+            if always:
+                self._allow_always(question.call)
+        self._decide(execution_id, Allow(given, value))
+
+    def deny(self, execution_id: str, reason: str = "the person said no", *, early: bool = False) -> None:
+        """The call does not run. reason: what the model reads. Raises VerdictRefused."""
+        self._question(execution_id, early=early)
+        self._decide(execution_id, Deny(reason))
+
+    def close(self) -> None:
+        """Nobody is there any more: what waits, and what will be asked for, stays Pending."""
+        self._closed = True
+        for execution_id in tuple(self._open):
+            self._decide(execution_id, Undecided())
+        for execution_id in self._early:
+            logger.warning("the verdict on %s was never asked for", execution_id)
+
+    def _allow_always(self, call: ValidCall) -> None:
+        """Also what waits already."""
+        self._always.add((call.name, call.tool.origin))
+        for execution_id, other in tuple(self._open.items()):
+            if (other.question.call.name, other.question.call.tool.origin) in self._always:
+                self._decide(execution_id, Allow())
+
+    def _question(self, execution_id: str, *, early: bool) -> _Open | None:
+        """The question that waits for a verdict; None for one to come."""
+        waiting = self._open.get(execution_id)
+        if waiting is not None and waiting.decided.is_set():
+            raise VerdictRefused(f"{execution_id} is answered already")
+        if waiting is not None:
+            return waiting
+        if execution_id in self._over:
+            raise VerdictRefused(f"{execution_id} {self._over[execution_id]}")
+        if self._closed:
+            raise VerdictRefused(f"the desk is closed: {execution_id} stays as it is")
+        if execution_id in self._early:
+            raise VerdictRefused(f"{execution_id} is answered already")
+        if not early:
+            raise VerdictRefused(f"nobody asks about {execution_id}")
+        return None
+
+    def _decide(self, execution_id: str, verdict: Verdict) -> None:
+        waiting = self._open.get(execution_id)
+        if waiting is None:
+            self._early[execution_id] = verdict
+        elif not waiting.decided.is_set():
+            waiting.verdict = verdict
+            waiting.decided.set()
+
+
+def from_verdicts(
+    verdicts: Mapping[str, Verdict], state: Conversation | None = None, *, needs: Needs = asks_for_marked
+) -> Authorize:
+    """An authoriser that knows its verdicts, by execution id, from the start: a call without one stays Pending.
+
+    state: the conversation that waits for them: a verdict on a call that does not wait in it raises VerdictRefused.
+    needs: as for the desk.
+    """
+    if state is not None and (strange := sorted(verdicts.keys() - state.waiting.keys())):
+        raise VerdictRefused(f"no call waits for a verdict as {', '.join(strange)}")
+
+    async def authorize(question: Question) -> Verdict:
+        verdict = verdicts.get(question.execution_id)
+        if verdict is not None:
+            return verdict
+        if not must_ask(needs, question.call):
+            return Allow()
+        await question.announce(card_of(question.call))
+        return Undecided()
+
+    return authorize
+
+
+def must_ask(needs: Needs, call: ValidCall) -> bool:
+    """Whether somebody has to decide about a call; also where that cannot be told, and of tools without a body."""
+    if call.tool.function is None:
+        return True
+    try:
+        return needs(call) is not False
+    except Exception:
+        logger.warning("needs= raised for a call of %s, so it is asked about", call.name, exc_info=True)
+        return True
+
+
+def card_of(call: ValidCall) -> Card:
+    """What a person should be shown beside the name and the arguments of a call."""
+    tool = call.tool
+    return Card(tool.description, tool.origin, tool.effects)

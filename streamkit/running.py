@@ -1,0 +1,61 @@
+"""`Running`: a hand on the calls of a run while it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from .errors import NotRunning
+from .items import ToolCall
+from .tool_events import ToolResult
+
+Cancel = Callable[[str], None]
+"""Cancels a call, for a reason that the model reads."""
+
+
+class Running:
+    """Given to `execute_all(running=…)` or `converse(running=…)`, inner ones too: what runs, and what it gave.
+
+    Also after a cancellation it has the results that were there by then. Calls are named by their execution ids.
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[str, ToolCall] = {}
+        self._cancels: dict[str, Cancel] = {}
+        self._results: dict[str, ToolResult] = {}
+
+    @property
+    def calls(self) -> Mapping[str, ToolCall]:
+        """The calls that have no result yet, those that wait for a verdict or a place too."""
+        return MappingProxyType(self._calls)
+
+    @property
+    def results(self) -> Mapping[str, ToolResult]:
+        """The results until now, of all turns."""
+        return MappingProxyType(self._results)
+
+    def cancel(self, execution_id: str, reason: str = "the person stopped it") -> None:
+        """Cancel one call: it is cleaned up and answered with Failure(cancelled), and the others go on.
+
+        reason: the model reads it. A value that the tool gives all the same, from a part that it shields, counts.
+        Raises NotRunning where there is no such call, or it has its result.
+        """
+        if execution_id not in self._cancels:
+            known = "has ended" if execution_id in self._results else "is not known"
+            raise NotRunning(f"call {execution_id} {known}")
+        self._cancels[execution_id](reason)
+
+    # For the executor
+
+    def enter(self, execution_id: str, call: ToolCall, cancel: Cancel) -> None:
+        """A call has been taken."""
+        self._calls[execution_id] = call
+        self._cancels[execution_id] = cancel
+        self._results.pop(execution_id, None)
+
+    def leave(self, execution_id: str, result: ToolResult | None) -> None:
+        """A call has its result, or its execution was left."""
+        self._calls.pop(execution_id, None)
+        self._cancels.pop(execution_id, None)
+        if result is not None:
+            self._results[execution_id] = result

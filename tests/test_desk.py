@@ -1,0 +1,332 @@
+"""Where people decide: verdicts at every moment, wrong ones too, live and between two requests."""
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from streamkit.approval import Allow, Authorize, Card, Deny, Verdict
+from streamkit.decorators import tool
+from streamkit.desk import ApprovalDesk, from_verdicts
+from streamkit.errors import VerdictRefused
+from streamkit.execute import execute_all
+from streamkit.flows import Sink
+from streamkit.history import Conversation
+from streamkit.items import ToolCall, user
+from streamkit.testing.grammar import check_grammar
+from streamkit.tool_events import (
+    ApprovalRequested,
+    Failure,
+    Output,
+    Pending,
+    RunEvent,
+    ToolEvent,
+    ToolResult,
+    ToolStarted,
+    Value,
+    walk,
+)
+from streamkit.toolkit import Toolkit
+from streamkit.tools import Tool
+from streamkit.turns import Turn
+
+from .calling import collect
+
+sent: list[str] = []
+
+
+@tool(approval=True, origin="mail.example.org")
+async def send(to: str) -> str:
+    """Send a mail."""
+    sent.append(to)
+    return f"sent to {to}"
+
+
+@tool
+async def read(p: str) -> str:
+    """Read a file."""
+    return p
+
+
+TOOLS = Toolkit(send, read)
+
+
+@pytest.fixture(autouse=True)
+def nothing_sent() -> None:
+    sent.clear()
+
+
+def calls(*asked: tuple[str, dict[str, Any]]) -> list[ToolCall]:
+    return [
+        ToolCall(f"c{place}", name, msgspec.json.encode(arguments).decode(), "t", place)
+        for place, (name, arguments) in enumerate(asked)
+    ]
+
+
+Answer = Callable[[ApprovalDesk, ApprovalRequested], object]
+
+
+async def run(
+    desk: ApprovalDesk, *asked: tuple[str, dict[str, Any]], answer: Answer = lambda desk, event: None
+) -> tuple[list[ToolEvent], tuple[ToolResult, ...]]:
+    """Execute calls at a desk; each question is answered when it is seen."""
+    seen: list[ToolEvent] = []
+    with anyio.fail_after(20):
+        async with execute_all(TOOLS, calls(*asked), authorize=desk.authorize).open() as events:
+            async for event in events:
+                seen.append(event)
+                if isinstance(event, ApprovalRequested):
+                    answer(desk, event)
+    check_grammar(seen, pending=[each.call_id for each in events.value if isinstance(each, Pending)])
+    return seen, events.value
+
+
+async def test_a_marked_tool_waits_until_somebody_allows_it() -> None:
+    desk = ApprovalDesk()
+
+    def answer(desk: ApprovalDesk, event: ApprovalRequested) -> None:
+        assert sent == []
+        assert [question.execution_id for question in desk.questions] == ["t.0"]
+        assert event == ApprovalRequested(
+            "t.0", "c0", "send", {"to": "Ann"}, Card("Send a mail.", "mail.example.org", "once")
+        )
+        desk.allow(event.execution_id)
+
+    _, results = await run(desk, ("send", {"to": "Ann"}), ("read", {"p": "a"}), answer=answer)
+    assert results == (Value("c0", "send", "sent to Ann", "sent to Ann"), Value("c1", "read", "a", "a"))
+    assert (sent, desk.questions) == (["Ann"], ())
+
+
+async def test_a_safe_call_does_not_wait_for_a_gated_one() -> None:
+    order: list[str] = []
+    async with execute_all(
+        TOOLS, calls(("send", {"to": "Ann"}), ("read", {"p": "a"})), authorize=(desk := ApprovalDesk()).authorize
+    ).open() as events:
+        async for event in events:
+            order.append(type(event).__name__ + event.call_id)
+            if isinstance(event, Output) and event.call_id == "c1":
+                desk.allow("t.0")
+    assert order.index("Outputc1") < order.index("ToolStartedc0")
+
+
+async def test_a_denied_call_is_answered_with_the_reason() -> None:
+    _, (result,) = await run(ApprovalDesk(), ("send", {"to": "Ann"}), answer=lambda desk, event: desk.deny("t.0", "no"))
+    assert isinstance(result, Failure)
+    assert (result.kind, result.message, sent) == ("denied", "The call of send was denied: no", [])
+
+
+async def test_edited_arguments_are_checked_before_they_are_taken() -> None:
+    def answer(desk: ApprovalDesk, event: ApprovalRequested) -> None:
+        with pytest.raises(VerdictRefused, match="do not fit send: the arguments do not fit:\n- to: expected string, but got 3"):
+            desk.allow("t.0", {"to": 3, "cc": "me"})
+        desk.allow("t.0", {"to": "Bob"})
+
+    events, (result,) = await run(ApprovalDesk(), ("send", {"to": "Ann"}), answer=answer)
+    assert result.text == "sent to Bob"  # type: ignore[union-attr]
+    assert [event.arguments for event in events if isinstance(event, ApprovalRequested | ToolStarted)] == [
+        {"to": "Ann"},
+        {"to": "Bob"},
+    ]
+
+
+async def test_a_tool_may_be_allowed_for_the_rest_of_the_run() -> None:
+    desk = ApprovalDesk()
+    asked: list[str] = []
+
+    def answer(desk: ApprovalDesk, event: ApprovalRequested) -> None:
+        asked.append(event.execution_id)
+        if len(asked) == 2:
+            desk.allow(event.execution_id, always=True)
+
+    await run(desk, ("send", {"to": "Ann"}), ("send", {"to": "Bob"}), answer=answer)
+    assert (sorted(asked), sorted(sent)) == (["t.0", "t.1"], ["Ann", "Bob"])
+    await run(desk, ("send", {"to": "Cid"}), answer=answer)
+    assert (len(asked), sent[-1]) == (2, "Cid")
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        lambda desk: desk.allow("t.0"),
+        lambda desk: desk.deny("t.0"),
+        lambda desk: desk.allow("t.0", {"to": "Eve"}, early=True),
+    ],
+    ids=["allow", "deny", "early"],
+)
+async def test_a_second_verdict_is_refused_and_changes_nothing(verdict: Callable[[ApprovalDesk], None]) -> None:
+    desk = ApprovalDesk()
+
+    def answer(desk: ApprovalDesk, event: ApprovalRequested) -> None:
+        desk.allow("t.0")
+        with pytest.raises(VerdictRefused, match=r"t\.0 is answered already"):
+            verdict(desk)
+
+    await run(desk, ("send", {"to": "Ann"}), answer=answer)
+    with pytest.raises(VerdictRefused, match=r"t\.0 is answered already"):
+        verdict(desk)
+    assert sent == ["Ann"]
+
+
+async def test_a_verdict_on_nothing_is_refused() -> None:
+    desk = ApprovalDesk()
+    with pytest.raises(VerdictRefused, match="nobody asks about zz"):
+        desk.allow("zz")
+
+    def answer(desk: ApprovalDesk, event: ApprovalRequested) -> None:
+        with pytest.raises(VerdictRefused, match="nobody asks about zz"):
+            desk.deny("zz")
+        desk.allow("t.0")
+
+    await run(desk, ("send", {"to": "Ann"}), answer=answer)
+    assert sent == ["Ann"]
+
+
+@pytest.mark.parametrize("say", ["allow", "deny"])
+async def test_a_verdict_may_come_before_its_question(say: str) -> None:
+    desk = ApprovalDesk()
+    getattr(desk, say)("t.0", early=True)
+    with pytest.raises(VerdictRefused, match=r"t\.0 is answered already"):
+        desk.allow("t.0", early=True)
+    events, _ = await run(desk, ("send", {"to": "Ann"}))
+    assert not any(isinstance(event, ApprovalRequested) for event in events)
+    assert sent == ["Ann"] * (say == "allow")
+
+
+async def test_a_verdict_on_a_call_that_was_cancelled_is_refused() -> None:
+    desk = ApprovalDesk()
+    async with execute_all(TOOLS, calls(("send", {"to": "Ann"})), authorize=desk.authorize).open() as events:
+        async for _ in events:
+            break
+    with pytest.raises(VerdictRefused, match=r"t\.0 was cancelled"):
+        desk.allow("t.0")
+    assert sent == []
+
+
+async def test_nobody_is_waited_for_for_ever() -> None:
+    desk = ApprovalDesk(timeout_seconds=0.01)
+    _, (result,) = await run(desk, ("send", {"to": "Ann"}))
+    assert isinstance(result, Failure)
+    assert result.message == "The call of send was denied: nobody decided within 0.01 seconds"
+    with pytest.raises(VerdictRefused, match=r"t\.0 was not answered in time"):
+        desk.allow("t.0")
+
+
+async def test_a_closed_desk_leaves_its_calls_pending() -> None:
+    desk = ApprovalDesk()
+    _, results = await run(desk, ("send", {"to": "Ann"}), answer=lambda desk, event: desk.close())
+    assert results == (Pending("c0", "send"),)
+    _, results = await run(desk, ("send", {"to": "Bob"}))
+    assert results == (Pending("c0", "send"),)
+    with pytest.raises(VerdictRefused, match="the desk is closed"):
+        desk.allow("other")
+    assert sent == []
+
+
+async def test_an_error_in_the_rule_means_asking() -> None:
+    def needs(call: Any) -> bool:
+        raise LookupError
+
+    asked: list[str] = []
+
+    def answer(desk: ApprovalDesk, event: ApprovalRequested) -> None:
+        asked.append(event.tool)
+        desk.allow(event.execution_id)
+
+    await run(ApprovalDesk(needs=needs), ("read", {"p": "a"}), answer=answer)
+    assert asked == ["read"]
+
+
+async def test_a_call_of_an_inner_run_is_asked_about_at_the_same_desk() -> None:
+    desk = ApprovalDesk()
+
+    @tool
+    async def agent(out: Sink[RunEvent]) -> str:
+        """A run inside of a call."""
+        (result,) = await out.forward(execute_all(TOOLS, calls(("send", {"to": "Ann"})), authorize=desk.authorize))
+        return result.text if isinstance(result, Value) else "no"
+
+    paths: list[tuple[str, ...]] = []
+    outer = ToolCall("outer", "agent", "{}", "o", 0)
+    async with execute_all(Toolkit(agent), [outer], authorize=desk.authorize).open() as events:
+        async for event in events:
+            path, inner = walk(event)
+            if isinstance(inner, ApprovalRequested):
+                paths.append(path)
+                assert inner.execution_id == "o.0/t.0"
+                desk.allow(inner.execution_id)
+    assert paths == [("outer",)]
+    assert events.value == (Value("outer", "agent", "sent to Ann", "sent to Ann"),)
+
+
+# A tool without a body
+
+
+BODILESS: Tool[..., Any] = Tool(
+    name="ask_person", description="Ask the person.", input={"type": "object", "properties": {}}, function=None
+)
+
+
+async def test_a_tool_without_a_body_is_answered_by_whoever_has_the_run() -> None:
+    toolkit = Toolkit(BODILESS)
+    assert await execute_all(toolkit, calls(("ask_person", {}))) == (Pending("c0", "ask_person"),)
+    desk = ApprovalDesk()
+    seen: list[ToolEvent] = []
+    async with execute_all(toolkit, calls(("ask_person", {})), authorize=desk.authorize).open() as events:
+        async for event in events:
+            seen.append(event)
+            if isinstance(event, ApprovalRequested):
+                with pytest.raises(VerdictRefused, match="give the value"):
+                    desk.allow("t.0")
+                desk.allow("t.0", value={"age": 42})
+    assert events.value == (Value("c0", "ask_person", {"age": 42}, '{"age":42}'),)
+    check_grammar(seen)
+
+
+async def test_a_value_that_cannot_be_written_is_a_failure() -> None:
+    async def authorize(question: Any) -> Verdict:
+        return Allow(value=object())
+
+    (result,) = await execute_all(Toolkit(BODILESS), calls(("ask_person", {})), authorize=authorize)
+    assert isinstance(result, Failure)
+    assert result.kind == "not_serialisable"
+
+
+# Between two requests
+
+
+def asked_for(*asked: tuple[str, dict[str, Any]]) -> Conversation:
+    turn = Turn("t", items=tuple(calls(*asked)), stop_reason="tool_calls")
+    return Conversation((user("go"),)).take(turn)
+
+
+async def settle(state: Conversation, authorize: Authorize) -> Conversation:
+    _, results = await collect(execute_all(TOOLS, state.waiting.values(), authorize=authorize))
+    stored = msgspec.json.encode(state.settle(results))
+    return msgspec.json.decode(stored, type=Conversation)
+
+
+async def test_answers_come_one_by_one_and_each_call_runs_once() -> None:
+    state = asked_for(("send", {"to": "Ann"}), ("send", {"to": "Bob"}), ("read", {"p": "a"}))
+    state = await settle(state, from_verdicts({}, state))
+    assert (state.ended, list(state.waiting), sent) == ("pending", ["t.0", "t.1"], [])
+    state = await settle(state, from_verdicts({"t.1": Allow()}, state))
+    assert (state.ended, list(state.waiting), sent) == ("pending", ["t.0"], ["Bob"])
+    state = await settle(state, from_verdicts({"t.0": Deny("not Ann")}, state))
+    assert (state.ended, state.turn, sent) == (None, None, ["Bob"])
+    assert [item.text for item in state.history[-3:]] == [  # type: ignore[union-attr]
+        "The call of send was denied: not Ann",
+        "sent to Bob",
+        "a",
+    ]
+
+
+async def test_a_verdict_on_a_call_that_does_not_wait_is_refused() -> None:
+    state = asked_for(("send", {"to": "Ann"}), ("send", {"to": "Bob"}))
+    with pytest.raises(VerdictRefused, match="no call waits for a verdict as zz"):
+        from_verdicts({"zz": Allow(), "t.0": Allow()}, state)
+    state = await settle(state, from_verdicts({"t.0": Allow()}, state))
+    with pytest.raises(VerdictRefused, match=r"no call waits for a verdict as t\.0"):
+        from_verdicts({"t.0": Deny("too late")}, state)
+    assert sent == ["Ann"]
