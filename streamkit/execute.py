@@ -24,9 +24,9 @@ from msgspec import UNSET
 from .approval import Allow, Authorize, Deny, allow_all
 from .asking import Asking
 from .calls import given_value, run_call
-from .errors import InvalidCall
+from .errors import InvalidCall, JournalError
 from .flows import Sink, flow
-from .groups import LoneErrorGroup
+from .groups import LoneErrorGroup, raise_as_it_is
 from .items import ToolCall
 from .journal.log import RunLog
 from .ledger import hide_ledger, strike_out
@@ -123,6 +123,11 @@ class _Execution:
             for place in places.values():
                 if place.result is None:  # its task was cancelled by something that is not ours
                     await self._end(place, self._failure(place, "cancelled", "was cancelled."), self._out)
+        except BaseExceptionGroup as group:
+            failures, others = group.split(JournalError)
+            if failures is None or others is not None:
+                raise
+            raise_as_it_is(_first(failures))  # where the store fails, it fails all calls that run
         finally:
             if self._running is not None:
                 for place in places.values():
@@ -285,6 +290,11 @@ class _Execution:
     def _failure(self, place: Place, kind: FailureKind, what: str) -> Failure:
         name = place.call.name or "unnamed"
         return Failure(place.call.call_id, name, kind, f"The call of {name} {what}")
+
+
+def _first(group: BaseExceptionGroup[JournalError]) -> JournalError:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 def _with_own_arguments(valid: ValidCall) -> ValidCall:
