@@ -44,6 +44,10 @@ def strict_object(**fields: Any) -> dict[str, Any]:
             strict_object(a={"enum": ["x", None], "type": ["null", "string"]}, b={"const": 1, "type": "integer"}),
         ),
         (
+            {"type": "object", "properties": {"a": {"type": ["string", "null"], "enum": ["x"]}}},
+            strict_object(a={"type": ["string", "null"], "enum": ["x"]}),
+        ),
+        (
             {
                 "type": "object",
                 "properties": {"a": {"$ref": "#/$defs/A", "description": "an A"}},
