@@ -61,10 +61,11 @@ def _words(told: object, levels: int = DEEPEST_WORDS) -> str:
         return "; ".join(filter(None, (_words(each, levels - 1) for each in told)))
     if not isinstance(told, dict):
         return ""
-    kind = next((word for key in ("type", "code") if isinstance(word := told.get(key), str) and word), "")
+    kinds = [word for key in ("type", "code") if isinstance(word := told.get(key), str) and word]
+    kind = next((word for word in kinds if word != "error"), "")  # which says nothing
     keys = ("message", "msg", "detail")
     words = next((found for key in keys if (found := _words(told.get(key), levels - 1))), "")
-    return f"{words} ({kind})" if words and kind and kind != "error" else words or kind
+    return f"{words} ({kind})" if words and kind else words or kind
 
 
 def _status(told: object) -> int | None:
