@@ -14,11 +14,13 @@ from ..providers.anthropic_decoder import AnthropicDecoder
 from ..providers.model import Decoder
 from ..providers.ollama_decoder import OllamaDecoder
 from ..providers.openai_chat_decoder import OpenAIChatDecoder
+from ..providers.openai_responses_decoder import OpenAIResponsesDecoder
 from ..turn_builder import Failed, Finished, Part, TurnBuilder
 from ..turns import Turn, TurnEvent
 
 DIALECTS: dict[str, Callable[[], Decoder]] = {
     "openai-chat": OpenAIChatDecoder,
+    "openai-responses": OpenAIResponsesDecoder,
     "anthropic": AnthropicDecoder,
     "ollama": OllamaDecoder,
 }
