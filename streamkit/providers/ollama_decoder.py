@@ -149,8 +149,8 @@ def _arguments_as_written(call: msgspec.Raw) -> str | None:
 
 
 def _text(value: Any) -> str | None:
-    """A name or an id; no text is none, and some ids are numbers."""
-    return None if value is None or value == "" else str(value)
+    """A name or an id; some ids are numbers."""
+    return None if value is None else str(value)
 
 
 def _count(value: Any) -> int:

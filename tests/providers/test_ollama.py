@@ -174,6 +174,7 @@ def test_half_a_character_is_nowhere_in_what_comes_out(event: dict[str, Any]) ->
         (lines({"error": "model runner has stopped"}), ProviderError, "model runner has stopped"),
         (lines({"error": {"message": "no", "type": "overloaded"}}), ProviderError, "no (overloaded)"),
         (lines({**said(), "error": "no", "done": True}), ProviderError, "no"),
+        (lines({**said(), "error": "no"}, DONE), ProviderError, "no"),
         (
             lines({"error": "error parsing tool call: raw='{', err=unexpected end of JSON input"}),
             BadModelOutput,
