@@ -59,15 +59,22 @@ class _Text(list[str]):
     """The pieces of a string."""
 
 
+class _Whole:
+    """A value that came whole: no other is put inside of it."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
 _NOTHING = object()
 
 
 class GrowingObject:
     """The text of one object while its values come; it begins with `START`.
 
-    put(path, value), put_text(path, piece, goes_on=...) -> the text that comes next; often none. Pieces of one string
-    are joined. end() -> the rest of the text; nothing is put after it. All raise DecodeError for values that make no
-    object: one inside of another that is no container, an array with holes.
+    put(path, value), put_text(path, piece, goes_on=...), put_key(key, value) -> the text that comes next; often none.
+    Pieces of one string are joined. end() -> the rest of the text; nothing is put after it. All raise DecodeError for
+    values that make no object: one inside of another that is no container, an array with holes.
     """
 
     START = "{"
@@ -76,10 +83,9 @@ class GrowingObject:
         self._root: dict[Step, Any] = {}  # containers are dicts; those of arrays have indexes for keys
         self._open: list[Step] = []  # the way to the innermost container that is open in the text
         self._closers: list[str] = []  # of the containers on that way
-        self._string: tuple[Path, _Text] | None = None  # that is open in the text
+        self._string: tuple[str, Path, _Text] | None = None  # that is open in the text
         self._is_empty = True  # the text
         self._late: dict[Step, None] = {}  # top-level keys that are written once more
-        self._last: tuple[str, Path] = ("", ())  # the pieces of a long string have one path
 
     @property
     def is_inside_string(self) -> bool:
@@ -89,13 +95,17 @@ class GrowingObject:
     def put_text(self, path: str, piece: str, *, goes_on: bool) -> str:
         written = encode_basestring(piece)
         text = written[1:-1] if goes_on else written[1:]
-        steps = self._steps(path)
         string = self._string
-        if string is not None and steps == string[0]:
-            string[1].append(piece)
-            if not goes_on:
-                self._string = None
-            return text
+        if string is None or path != string[0]:  # else it is one more piece of a long string, as most are
+            steps = path_steps(path)
+            if string is None or steps != string[1]:
+                return self._put_new_text(path, steps, piece, '"' + text, goes_on=goes_on)
+        string[2].append(piece)
+        if not goes_on:
+            self._string = None
+        return text
+
+    def _put_new_text(self, path: str, steps: Path, piece: str, written: str, *, goes_on: bool) -> str:
         known = self._value_at(steps)
         if type(known) is _Text:  # it has ended, or has no place in the text
             known.append(piece)
@@ -103,30 +113,35 @@ class GrowingObject:
                 self._late[steps[0]] = None
             return ""
         pieces = _Text([piece])
-        text = self._place(steps, pieces, '"' + text)
+        text = self._place(steps, pieces, written)
         if text and goes_on:
-            self._string = (steps, pieces)
+            self._string = (path, steps, pieces)
         return text
 
     def put(self, path: str, value: str | float | bool | None) -> str:
-        steps = self._steps(path)
+        steps = path_steps(path)
         known = self._value_at(steps)
         if type(known) is type(value) and known == value:
             return ""
         return self._place(steps, value, json.dumps(value, ensure_ascii=False))
 
+    def put_key(self, key: str, value: Any) -> str:
+        """Set a top-level key to any JSON value, whatever was put there before."""
+        known = self._root.get(key, _NOTHING)
+        if known is _NOTHING:
+            return self._place((key,), _Whole(value), _compact(value))
+        if _joined(known) != value:
+            self._root[key] = _Whole(value)
+            self._late[key] = None
+        return ""
+
     def end(self) -> str:
         text = [self._close_down_to(0)]
         for key in self._late:
-            value = json.dumps(_joined(self._root[key]), ensure_ascii=False, separators=(",", ":"))
+            value = _compact(_joined(self._root[key]))
             text += ["" if self._is_empty else ",", encode_basestring(str(key)), ":", value]
             self._is_empty = False
         return "".join([*text, "}"])
-
-    def _steps(self, path: str) -> Path:
-        if path != self._last[0]:
-            self._last = (path, path_steps(path))
-        return self._last[1]
 
     def _value_at(self, steps: Path) -> Any:
         node: Any = self._root
@@ -178,10 +193,15 @@ class GrowingObject:
         return "".join(text)
 
 
+_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 def _joined(node: Any) -> Any:
     """A value as JSON has it."""
     if type(node) is _Text:
         return "".join(node)
+    if type(node) is _Whole:
+        return node.value
     if type(node) is not dict:
         return node
     if isinstance(next(iter(node)), str):

@@ -126,12 +126,37 @@ def test_an_empty_piece_for_a_string_that_has_ended_adds_nothing() -> None:
         [("$.a.b", 1), ("$.a[0]", 2)],
         [("$.a[0]", 1), ("$.a.b", "x", False)],
         [("$.a[1]", 1)],
+        [("", 1)],
         [("$.a[0]", 1), ("$.a[2]", 1)],
     ],
 )
 def test_values_that_make_no_object_are_refused(values: list[Any]) -> None:
     with pytest.raises(DecodeError):
         written(*values)
+
+
+@pytest.mark.parametrize(
+    ("values", "whole", "text"),
+    [
+        ([("$.a", 1)], {"b": {"c": []}}, '{"a":1,"b":{"c":[]}}'),
+        ([("$.a.b", "x", False), ("$.a.c[0]", 1)], {"a": {"b": "x", "c": [1]}}, '{"a":{"b":"x","c":[1]}}'),
+        ([("$.a", "x", True)], {"a": "xy", "b": None}, '{"a":"x","b":null,"a":"xy"}'),
+        ([], {"a": [1], "b": 2}, '{"a":[1],"b":2}'),
+    ],
+)
+def test_a_key_can_be_set_to_anything(values: list[Any], whole: dict[str, Any], text: str) -> None:
+    growing = GrowingObject()
+    said = [growing.put_text(*each[:2], goes_on=each[2]) if len(each) == 3 else growing.put(*each) for each in values]
+    said += [growing.put_key(key, value) for key, value in whole.items()]
+    said += [growing.put_key(key, value) for key, value in whole.items()]
+    assert "{" + "".join(said) + growing.end() == text
+
+
+def test_nothing_is_put_inside_of_a_value_that_came_whole() -> None:
+    growing = GrowingObject()
+    growing.put_key("a", {"b": 1})
+    with pytest.raises(DecodeError):
+        growing.put("$.a.c", 1)
 
 
 def test_a_very_long_string_is_written_piece_by_piece() -> None:
