@@ -11,6 +11,7 @@ import msgspec
 from ..errors import DecodeError, ModelError
 from ..items import ProviderTool, Reasoning, ToolCall, UnknownItem
 from ..providers.anthropic_decoder import AnthropicDecoder
+from ..providers.gemini_decoder import GeminiDecoder, GeminiJsonArrayDecoder
 from ..providers.model import Decoder
 from ..providers.ollama_decoder import OllamaDecoder
 from ..providers.openai_chat_decoder import OpenAIChatDecoder
@@ -22,6 +23,8 @@ DIALECTS: dict[str, Callable[[], Decoder]] = {
     "openai-chat": OpenAIChatDecoder,
     "openai-responses": OpenAIResponsesDecoder,
     "anthropic": AnthropicDecoder,
+    "gemini": GeminiDecoder,
+    "gemini-json-array": GeminiJsonArrayDecoder,
     "ollama": OllamaDecoder,
 }
 

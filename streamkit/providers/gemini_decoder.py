@@ -1,0 +1,314 @@
+"""What Gemini streams: the fields that are read, and the decoder. Server-sent events, or one JSON array.
+
+What is known of these servers: there is no end mark, and most calls have no id; a `finishReason` may come before the
+last parts and the last usage, and more than once; a prompt that is blocked has no candidates, an empty answer no parts;
+calls come whole, or (on Vertex AI, to who asks for it) value by value, each with its path. A thought signature belongs
+to its part: a part that has one is never joined to others, and goes back as it came.
+Source: the API references of Gemini and Vertex AI, "GenerateContentResponse"; "Thought signatures"; recorded streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ..codec.json_array import JsonArrayDecoder
+from ..codec.surrogates import whole
+from ..errors import BadModelOutput, ProviderError
+from ..items import ProviderTool, StopReason, UnknownItem, Usage
+from ..turn_builder import NextItem, Part, ReasoningOpaque, TextOpaque, UsageReported
+from ..turns import ReasoningDelta, TextDelta
+from .dialect import DialectDecoder, Framing
+from .failures import parsed, provider_error
+from .gemini_calls import SIGNATURE, Call, CallInPieces, text_or_none, whole_call
+
+# What is read of the wire. gc=False: they live for a moment, and hold no cycles. Fields that servers fill in different
+# ways are Any. Parts that are neither text nor calls are read from the text of the event, since they go back whole.
+
+
+class _Part(msgspec.Struct, gc=False, rename="camel"):
+    text: Any = None
+    thought: Any = None
+    thought_signature: Any = None
+    function_call: Call | None = None
+
+
+class _Content(msgspec.Struct, gc=False):
+    parts: list[_Part] | None = None
+
+
+class _Candidate(msgspec.Struct, gc=False, rename="camel"):
+    content: _Content | None = None
+    finish_reason: Any = None
+    index: int | None = None
+    finish_message: Any = None
+    grounding_metadata: Any = None
+    citation_metadata: Any = None
+    url_context_metadata: Any = None
+    logprobs_result: Any = None
+
+
+class _Usage(msgspec.Struct, gc=False, rename="camel"):
+    prompt_token_count: Any = None
+    candidates_token_count: Any = None
+    thoughts_token_count: Any = None
+    cached_content_token_count: Any = None
+
+
+class _Chunk(msgspec.Struct, gc=False, rename="camel"):
+    candidates: list[_Candidate] | None = None
+    usage_metadata: _Usage | None = None
+    prompt_feedback: Any = None
+    error: Any = None
+    response_id: Any = None
+    model_version: Any = None
+
+
+_KEPT_UNREAD = {
+    "grounding_metadata": "groundingMetadata",
+    "citation_metadata": "citationMetadata",
+    "url_context_metadata": "urlContextMetadata",
+    "logprobs_result": "logprobsResult",
+}
+_NO_REASON = "FINISH_REASON_UNSPECIFIED"
+_PROVIDER_TOOLS = {"executableCode": False, "codeExecutionResult": True, "toolCall": False, "toolResponse": True}
+"""Parts that tell of a tool of the provider, and whether they are results."""
+_STOP_REASONS: dict[str, StopReason] = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    "SAFETY": "content_filter",
+    "RECITATION": "content_filter",
+    "LANGUAGE": "content_filter",
+    "BLOCKLIST": "content_filter",
+    "PROHIBITED_CONTENT": "content_filter",
+    "SPII": "content_filter",
+    "MODEL_ARMOR": "content_filter",
+    "IMAGE_SAFETY": "content_filter",
+    "IMAGE_PROHIBITED_CONTENT": "content_filter",
+    "IMAGE_RECITATION": "content_filter",
+}
+_FAILURES: dict[str, type[BadModelOutput | ProviderError]] = {
+    "MALFORMED_FUNCTION_CALL": BadModelOutput,
+    "MALFORMED_RESPONSE": BadModelOutput,
+    "UNEXPECTED_TOOL_CALL": BadModelOutput,
+    "TOO_MANY_TOOL_CALLS": BadModelOutput,
+    "MISSING_THOUGHT_SIGNATURE": ProviderError,  # in the request
+}
+
+
+class GeminiDecoder(DialectDecoder[_Chunk]):
+    """The bytes of a streamed answer to parts. Of several candidates only the first is read.
+
+    framing: None is server-sent events, as with `alt=sse`. Tokens of prompts for the provider's own tools
+    (`toolUsePromptTokenCount`) are in no number of ours.
+    """
+
+    def __init__(self, framing: Framing | None = None) -> None:
+        super().__init__(_Chunk, framing)
+        self._stop_word: str | None = None
+        self._stop_message = ""
+        self._is_blocked = False  # the prompt
+        self._usage: _Usage | None = None  # told, but not reported
+        self._calls = 0  # that came in pieces
+        self._call: CallInPieces | None = None  # that is being written
+        self._provider_call: str | None = None  # the id of the last
+        self._provider_calls = 0  # that had no id
+
+    def feed(self, data: bytes) -> Sequence[Part]:
+        return self._with_usage(super().feed(data))
+
+    def end(self) -> Sequence[Part]:
+        return self._with_usage(super().end())
+
+    def _with_usage(self, parts: Sequence[Part]) -> Sequence[Part]:
+        """Nearly every event tells the tokens until now: of those that came together only the last is looked at."""
+        told, self._usage = self._usage, None
+        return parts if told is None else [UsageReported(_usage(told)), *parts]
+
+    def read(self, chunk: _Chunk, data: str, parts: list[Part]) -> None:
+        for candidate in chunk.candidates or ():
+            if candidate.index:
+                continue
+            content = candidate.content
+            if content is not None and content.parts:
+                raw: list[Any] | None = None  # the parts, read once more: whole
+                for place, part in enumerate(content.parts):
+                    text = part.text
+                    if text and part.thought_signature is None and type(text) is str:
+                        parts.append(ReasoningDelta(text, "summary") if part.thought else TextDelta(text))
+                    elif part.function_call is not None:
+                        self._read_call(part.function_call, part.thought_signature, parts)
+                    elif type(text) is str:
+                        _read_signature(part, parts)
+                    else:
+                        raw = raw or _raw_parts(data, chunk, candidate)
+                        self._read_other_part(raw[place], parts)
+            if (
+                candidate.finish_reason
+                or candidate.grounding_metadata
+                or candidate.citation_metadata
+                or candidate.url_context_metadata
+                or candidate.logprobs_result
+            ):
+                self._read_rest_of_candidate(candidate, parts)
+        usage = chunk.usage_metadata
+        if usage is not None and (usage.prompt_token_count is not None or usage.candidates_token_count is not None):
+            self._usage = usage
+        if chunk.prompt_feedback or chunk.error or chunk.candidates is None:
+            self._read_rest_of_chunk(chunk, data, parts)
+
+    def _read_rest_of_chunk(self, chunk: _Chunk, data: str, parts: list[Part]) -> None:
+        feedback = chunk.prompt_feedback
+        if chunk.error:
+            self.fail(provider_error(chunk.error), parts)
+        elif isinstance(feedback, dict) and feedback.get("blockReason"):
+            self._is_blocked = True
+            parts.append(UnknownItem({"promptFeedback": feedback}))
+        elif chunk == _Chunk():
+            self.read_unknown(parsed(data), parts)
+
+    def _read_rest_of_candidate(self, candidate: _Candidate, parts: list[Part]) -> None:
+        """Of several reasons to stop the last counts, unless one before was worse."""
+        for field, name in _KEPT_UNREAD.items():
+            if value := getattr(candidate, field):
+                parts.append(UnknownItem({name: value}))
+        word = str(candidate.finish_reason or _NO_REASON)
+        if word != _NO_REASON and _gravity(word) >= _gravity(self._stop_word):
+            self._stop_word = word
+            self._stop_message = f": {candidate.finish_message}" if candidate.finish_message else ""
+
+    # Parts
+
+    def _read_other_part(self, raw: dict[str, Any], parts: list[Part]) -> None:
+        kind = next((kind for kind in _PROVIDER_TOOLS if isinstance(raw.get(kind), dict)), None)
+        if kind is not None:
+            self._tell_provider_tool(kind, raw, parts)
+        elif "functionResponse" in raw:  # of a call that the provider ran; a model cannot say it again
+            parts.append(UnknownItem(raw))
+        elif raw:
+            parts += [UnknownItem(raw, "gemini"), NextItem()]
+
+    def _tell_provider_tool(self, kind: str, raw: dict[str, Any], parts: list[Part]) -> None:
+        """A call or a result. Older servers give no ids; there a result belongs to the call before it."""
+        said, is_result = raw[kind], _PROVIDER_TOOLS[kind]
+        if kind in ("toolCall", "toolResponse"):
+            name, told = said.get("toolType"), said.get("response" if is_result else "args")
+        else:
+            name, told = "code_execution", {key: value for key, value in said.items() if key != "id"}
+        call_id = text_or_none(said.get("id"))
+        if call_id is None and not is_result:
+            self._provider_calls += 1
+            call_id = f"{kind}_{self._provider_calls}"
+        self._provider_call = call_id or self._provider_call or kind
+        given, came = (None, told) if is_result else (told, None)
+        parts.append(ProviderTool(self._provider_call, text_or_none(name) or kind, given, came, kind, {"gemini": raw}))
+
+    # Calls
+
+    def _read_call(self, told: Call, signature: Any, parts: list[Part]) -> None:
+        call = self._call
+        if call is None or (told.name is not None and call.is_followed_by(told)):
+            self._end_call(parts)
+            if not told.will_continue and not told.partial_args:
+                if told.name is not None or told.args:  # else it could only be the end of a call
+                    parts.append(whole_call(told, signature))
+                return
+            call = self._call = CallInPieces(self._calls, told, parts)
+            self._calls += 1
+        call.read(told, signature, parts)
+        if not told.will_continue:
+            call.end(parts)
+            self._call = None
+
+    def _end_call(self, parts: list[Part]) -> None:
+        """Another call begins, or the turn has ended well, and nobody said that the one before is whole."""
+        if self._call is not None and not self._call.is_inside_value:
+            self._call.end(parts)
+        self._call = None
+
+    # The rest
+
+    def read_end_mark(self, data: str, parts: list[Part]) -> bool:
+        """Gemini sends none; servers that stand between do."""
+        if data == "[DONE]":
+            self.close(parts)
+        return data == "[DONE]"
+
+    def close(self, parts: list[Part]) -> None:
+        word = self._stop_word
+        if word in _FAILURES:
+            told = f"the provider ended the turn with the word {word}{self._stop_message}"
+            self.fail(_FAILURES[word](told), parts, word)
+        elif self._is_blocked:
+            self.finish("content_filter", word, parts)
+        elif word is not None:
+            if not _gravity(word):
+                self._end_call(parts)
+            self.finish(_STOP_REASONS.get(word, "unknown"), word, parts)
+
+    def mend(self, chunk: _Chunk) -> None:
+        chunk.prompt_feedback = whole(chunk.prompt_feedback)
+        for candidate in chunk.candidates or ():
+            if candidate.index:
+                continue
+            for field in ("finish_reason", "finish_message", *_KEPT_UNREAD):
+                setattr(candidate, field, whole(getattr(candidate, field)))
+            for part in _parts_of(candidate):
+                part.text = self.mended("thought" if part.thought else "text", part.text)
+                part.thought_signature = whole(part.thought_signature)
+                if (call := part.function_call) is not None:
+                    call.id, call.name, call.args = whole(call.id), whole(call.name), whole(call.args)
+                    for value in call.partial_args or ():
+                        value.json_path = whole(value.json_path)
+                        value.string_value = self.mended(str(value.json_path), value.string_value)
+
+
+class GeminiJsonArrayDecoder(GeminiDecoder):
+    """The same for an answer without `alt=sse`: one JSON array that arrives in pieces."""
+
+    def __init__(self) -> None:
+        super().__init__(JsonArrayDecoder())
+
+
+def _read_signature(part: _Part, parts: list[Part]) -> None:
+    """Text with a signature is an item of its own, also when it is empty."""
+    if part.thought_signature is None:
+        return
+    opaque = {SIGNATURE: part.thought_signature}
+    parts.append(NextItem())
+    if part.text:
+        parts.append(ReasoningDelta(part.text, "summary") if part.thought else TextDelta(part.text))
+    if part.thought:
+        parts += [ReasoningOpaque(opaque, "gemini"), NextItem()]
+    else:
+        parts.append(TextOpaque(opaque, "gemini"))
+
+
+def _parts_of(candidate: _Candidate) -> list[_Part]:
+    return (candidate.content.parts if candidate.content is not None else None) or []
+
+
+def _raw_parts(data: str, chunk: _Chunk, candidate: _Candidate) -> list[Any]:
+    told = whole(parsed(data))
+    if not isinstance(told, dict) or chunk.candidates is None:  # it holds numbers that are too long to be read
+        return [{}] * len(_parts_of(candidate))
+    raw: list[Any] = told["candidates"][chunk.candidates.index(candidate)]["content"]["parts"]
+    return raw
+
+
+def _gravity(word: str | None) -> int:
+    if word in _FAILURES:
+        return 2
+    return int(word is not None and _STOP_REASONS.get(word) in ("length", "content_filter"))
+
+
+def _usage(told: _Usage) -> Usage:
+    thoughts = _count(told.thoughts_token_count)
+    written = _count(told.candidates_token_count) + thoughts
+    return Usage(_count(told.prompt_token_count), written, _count(told.cached_content_token_count), thoughts)
+
+
+def _count(value: Any) -> int:
+    return value if type(value) is int else 0
