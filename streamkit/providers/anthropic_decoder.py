@@ -128,8 +128,7 @@ class AnthropicDecoder(DialectDecoder[_Event]):
     # Blocks
 
     def _start_block(self, index: int | None, raw: dict[str, Any], parts: list[Part]) -> None:
-        if index in self._blocks:  # some servers count anew
-            self._stop_block(index, parts)
+        self._stop_block(index, parts)  # some servers count anew
         block = _Block(raw)
         # Two texts in a row stay two. But the signature of thinking that is still open must find its way back.
         is_text_alone = block.kind == "text" and not any(each.kind == "thinking" for each in self._blocks.values())
@@ -249,7 +248,6 @@ class AnthropicDecoder(DialectDecoder[_Event]):
         for block in self._blocks.values():
             if block.kind != "tool_use":  # of a call the end of the turn decides
                 self._tell_block(block, parts)
-        self._blocks.clear()
         self.finish(_STOP_REASONS.get(self._stop_word or "", "unknown"), self._stop_word, parts)
 
 
