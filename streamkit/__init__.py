@@ -4,6 +4,7 @@ For programs in which a language model calls tools and a person watches. Here ar
 """
 
 from .approval import Allow, Authorize, Deny, Question, Undecided, Verdict, allow_all
+from .conversing import converse
 from .decorators import streaming_tool, tool
 from .errors import (
     DefinitionError,
@@ -35,7 +36,7 @@ from .items import (
     image,
     user,
 )
-from .loops import Next, Stop, converse, loop, next_state_from, stream_until_complete
+from .loops import Next, Stop, loop, next_state_from, stream_until_complete
 from .providers.model import Decoder, Model, run_turn
 from .reducers import Reducer, collect, count, first, fold, join_text, last, reduce_stream
 from .tool_events import (

@@ -40,7 +40,8 @@ async def run_call(call: ValidCall, context: ToolContext[Any], out: Sink[ToolEve
     Raises what a send downstream raised, and the cancellation that comes from outside.
     """
     tool, call_id = call.tool, call.call.call_id
-    limits = None if tool.timeout_seconds is None and tool.idle_timeout_seconds is None else Limits(tool)
+    seconds = (tool.timeout_seconds, tool.idle_timeout_seconds)
+    limits = None if seconds == (None, None) else Limits(*seconds)
     course = _Course(call_id, tool, limits)
     sink = ToolSink(out, course)
     result: Value | Failure

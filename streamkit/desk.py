@@ -119,7 +119,7 @@ class ApprovalDesk:
             question = waiting.question
             if given is not None and (problem := question.problem_with(given)) is not None:
                 raise VerdictRefused(f"the arguments for {execution_id} do not fit {question.call.name}: {problem}")
-            if value is UNSET and question.call.tool.function is None:
+            if value is UNSET and not question.call.tool.has_body:
                 raise VerdictRefused(f"{question.call.name} does nothing by itself: give the value of {execution_id}")
             if always:
                 self._allow_always(question.call)
@@ -196,7 +196,7 @@ def from_verdicts(
 
 def must_ask(needs: Needs, call: ValidCall) -> bool:
     """Whether somebody has to decide about a call; also where that cannot be told, and of tools without a body."""
-    if call.tool.function is None:
+    if not call.tool.has_body:
         return True
     try:
         return needs(call) is not False

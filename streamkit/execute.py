@@ -150,7 +150,7 @@ class _Execution:
         self._lanes.enter(place, valid.tool.serial)
         if self._asking is not None:
             self._spawn(self._ask, place, valid, self._asking)
-        elif valid.tool.function is None:
+        elif not valid.tool.has_body:
             self._leave_pending(place)
         else:
             self._allow(place, valid)
@@ -199,7 +199,7 @@ class _Execution:
                     arguments = valid.plain_arguments
                     await out.send(ToolStarted(place.execution_id, place.call.call_id, valid.name, arguments))
                     await self._end(place, given_value(valid, value), out)
-                case Allow(arguments=arguments) if valid.tool.function is not None:
+                case Allow(arguments=arguments) if valid.tool.has_body:
                     try:
                         self._allow(place, valid if arguments is None else self._toolkit.revalidate(valid, arguments))
                     except InvalidCall as invalid:

@@ -1,26 +1,28 @@
-"""Time limits of a tool call, which count our waiting for the tool alone."""
+"""Time limits of a tool call, or of a whole run, which count our waiting for the other side alone."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Awaitable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import anyio
+import anyio.lowlevel
 
 from .errors import StreamkitError
+from .sinks import Sink
 from .tool_events import FailureKind
-from .tools import Tool
 
+E = TypeVar("E")
 R = TypeVar("R")
 
 
 class Limits:
-    """The time limits of one call: they count our waiting for the tool, and rest while an event waits for others."""
+    """Two limits of one work: in all, and until its next event. They rest while an event waits for others."""
 
-    def __init__(self, tool: Tool[..., Any]) -> None:
-        self._total = tool.timeout_seconds
-        self._idle = tool.idle_timeout_seconds
+    def __init__(self, total_seconds: float | None, idle_seconds: float | None) -> None:
+        self._total = total_seconds
+        self._idle = idle_seconds
         self._resting = 1  # how many waits for others are under way; the first one is that for the run
 
     async def run(self, work: Awaitable[R]) -> R:
@@ -72,8 +74,38 @@ class Limits:
         return TimedOut("timeout", f"did not finish within {self._total:g} seconds")
 
 
+class LimitedSink(Sink[E]):
+    """A sink whose events are signs of life, and whose waiting for others does not count."""
+
+    __slots__ = ("_limits", "_to")
+
+    def __init__(self, to: Sink[E], limits: Limits) -> None:
+        self._to = to
+        self._limits = limits
+
+    async def send(self, event: E) -> None:
+        left = self._to.put(event)
+        if left is not None:
+            await self._limits.rest_while(left)
+        self._limits.note_event()
+
+    @property
+    def watched(self) -> bool:
+        return self._to.watched
+
+    def branch(self) -> LimitedSink[E]:
+        return LimitedSink(self._to.branch(), self._limits)
+
+    def close(self) -> None:
+        self._to.close()
+
+    @property
+    def _token(self) -> anyio.lowlevel.EventLoopToken:
+        return self._to._token
+
+
 class TimedOut(StreamkitError):
-    """A time limit cut the tool off."""
+    """A time limit cut the work off."""
 
     def __init__(self, kind: FailureKind, what: str) -> None:
         super().__init__(what)

@@ -1,6 +1,6 @@
 """The loop: one state threaded through steps until one says stop.
 
-A step is the user's own, mostly a model turn and the calls that it asks for; `converse` is the ready-made one.
+A step is the user's own, mostly a model turn and the calls that it asks for; the ready-made one is in `conversing`.
 """
 
 from __future__ import annotations
@@ -15,18 +15,13 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
-from .approval import Authorize, allow_all
-from .errors import HistoryError
-from .execute import execute_all
 from .flows import Flow, Sink, flow
 from .history import Conversation
-from .items import History, Item, Tagged, ToolCall
+from .journal.log import RecordedSink, RunLog
 from .ledger import Ledger, new_ledger
-from .providers.model import Model
 from .sinks import MappedSink
-from .tool_events import Failure, RunEvent, ToolResult
-from .toolkit import Toolkit
-from .turns import ToolInputAbandoned, ToolInputAvailable, ToolInputStart, Turn, TurnEvent, TurnRequest
+from .tool_events import RunEvent, ToolResult
+from .turns import ToolInputAbandoned, ToolInputAvailable, ToolInputStart, Turn, TurnEvent
 
 E = TypeVar("E")
 S = TypeVar("S")
@@ -53,25 +48,37 @@ Step = Callable[[Sink[Any], S], Awaitable[Next[S] | Stop[S]]] | Callable[[S], Fl
 
 
 @flow
-async def loop(out: Sink[RunEvent], step: Step[S], state: S) -> S:
+async def loop(out: Sink[RunEvent], step: Step[S], state: S, *, journal: RunLog | None = None) -> S:
     """Run steps until one gives Stop; the value is its state. A Conversation that has `ended` stops the loop, too.
 
     A call that became available in a step, and that the step neither executed nor left pending, is abandoned as
     discarded when the step ends. Anything but Next or Stop is a TypeError.
+
+    journal: a run that is written down: its events, and the state before the first step and after each; it has to be a
+    Conversation. Steps tell it what is between: `await journal.take(turn)`, and `execute_all(journal=journal)`.
     """
-    takes_sink = _takes_sink(step)
+    step = step if _takes_sink(step) else _forwarding(step)
+    if journal is not None:
+        out = RecordedSink(out, journal)
+        await _save(journal, state)
     while True:
         with new_ledger() as ledger:
-            outcome = await _run_step(out, step if takes_sink else _forwarding(step), state, ledger)
-        match outcome:
-            case Stop(state=state):
-                return state
-            case Next(state=state):
-                if isinstance(state, Conversation) and state.ended is not None:
-                    return state
-            case _:
-                raise TypeError(f"a step returns Next(state) or Stop(state), not {type(outcome).__name__}")
+            outcome = await _run_step(out, step, state, ledger)
+        if not isinstance(outcome, Next | Stop):
+            raise TypeError(f"a step returns Next(state) or Stop(state), not {type(outcome).__name__}")
+        state = outcome.state
+        if journal is not None:
+            await _save(journal, state)
+        if isinstance(outcome, Stop) or (isinstance(state, Conversation) and state.ended is not None):
+            return state
         await anyio.lowlevel.checkpoint()
+
+
+async def _save(journal: RunLog, state: object) -> None:
+    if not isinstance(state, Conversation):
+        raise TypeError(f"the state of a run that is written down is a Conversation, not a {type(state).__name__}")
+    if state != journal.conversation:
+        await journal.save(state)
 
 
 async def _run_step(out: Sink[RunEvent], step: Callable[..., Any], state: object, ledger: Ledger) -> Any:
@@ -138,90 +145,3 @@ def next_state_from(
 ) -> Flow[E, Next[S]]:
     """Run the calls, then go on with the state that is built from their results."""
     return execution.then(lambda results: Next(build(results)))
-
-
-def converse(
-    model: Model,
-    toolkit: Toolkit,
-    history: Iterable[Item] | Conversation,
-    *,
-    request: TurnRequest | None = None,
-    max_turns: int = 16,
-    max_repairs: int = 2,
-    authorize: Authorize = allow_all,
-    context: Any = None,
-    max_concurrency: int = 8,
-) -> Flow[RunEvent, Conversation]:
-    """The ready-made loop: ask, run the calls, ask again, until the model answers.
-
-    request: what else the model is asked (instructions, limits, tool choice); its history and tools are replaced.
-    max_turns: of this run. The calls of the last one are not run, but answered as not run, and `ended` is "turn_limit":
-    the history is whole and may go on. max_repairs: how many turns the model has to mend its calls of one tool: after
-    one more turn in a row in which all of them were `invalid_input`, `ended` is "repair_limit"; the last Output of the
-    tool says what was wrong. authorize, context, max_concurrency: as in `execute_all`.
-    Raises HistoryError for a Conversation whose last turn has pending calls.
-    """
-    asked = request or TurnRequest(())
-    start = history if isinstance(history, Conversation) else Conversation(_items(history))
-    if max_turns < 1:
-        raise ValueError(f"max_turns must be at least 1, not {max_turns}")
-    if max_repairs < 0:
-        raise ValueError(f"max_repairs must not be negative, and is {max_repairs}")
-    if start.turn is not None:
-        raise HistoryError(f"turn {start.turn.turn_id} has pending calls: settle it before the model is asked again")
-
-    async def run(out: Sink[RunEvent]) -> Conversation:
-        repairs = _Repairs(max_repairs)
-
-        async def step(out: Sink[RunEvent], state: Conversation) -> Next[Conversation] | Stop[Conversation]:
-            ask = msgspec.structs.replace(asked, history=state.history, tools=toolkit.specs)
-            turn = await out.forward(toolkit.listen(model.stream_turn(ask)))
-            if not turn.wants_more:
-                return Stop(state.add(turn))
-            if state.turns + 1 >= start.turns + max_turns:
-                settled = state.add(turn, [_not_run(call) for call in turn.calls])
-                return Stop(msgspec.structs.replace(settled, ended="turn_limit"))
-            execution = execute_all(
-                toolkit, turn.calls, authorize=authorize, context=context, max_concurrency=max_concurrency
-            )
-            results = await out.forward(execution)
-            state = state.add(turn, results)
-            if repairs.are_used_up(results) and state.ended is None:
-                return Stop(msgspec.structs.replace(state, ended="repair_limit"))
-            return Next(state)
-
-        return await out.forward(loop(step, start))
-
-    return Flow(run)
-
-
-def _items(history: Iterable[Item]) -> History:
-    items = tuple(history) if isinstance(history, Iterable) else ()
-    if not items or not all(isinstance(item, Tagged) for item in items):
-        raise TypeError(f"history is a sequence of items, such as (user('…'),), not {type(history).__name__}")
-    return items
-
-
-def _not_run(call: ToolCall) -> Failure:
-    return Failure(call.call_id, call.name, "cancelled", "This call did not run: the limit of turns was reached.")
-
-
-class _Repairs:
-    """Counts for each tool the turns in a row in which the model got none of its calls right.
-
-    Turns and not calls: of several calls side by side none could be mended yet.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._turns: dict[str, int] = {}
-
-    def are_used_up(self, results: Iterable[ToolResult]) -> bool:
-        """Take note of the results of a turn; whether it was one too many for one of the tools."""
-        invalid: dict[str, bool] = {}
-        for result in results:
-            is_invalid = isinstance(result, Failure) and result.kind == "invalid_input"
-            invalid[result.tool] = is_invalid and invalid.get(result.tool, True)
-        for tool, is_invalid in invalid.items():
-            self._turns[tool] = self._turns.get(tool, 0) + 1 if is_invalid else 0
-        return any(turns > self._limit for turns in self._turns.values())

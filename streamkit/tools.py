@@ -47,6 +47,14 @@ class ToolContext(msgspec.Struct, Generic[X_co], frozen=True, eq=False):
     context: X_co
 
 
+def _no_body(**arguments: Any) -> Any:
+    """Stands for the function of a tool that does nothing by itself."""
+    raise DefinitionError("this tool has no body: whoever has the run answers its calls")
+
+
+no_body: Callable[..., Any] = _no_body
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Tool(Generic[P, R_co]):
     """A function that a model may call: a coroutine function, a plain function, or one that returns a Flow.
@@ -64,7 +72,7 @@ class Tool(Generic[P, R_co]):
     approval: a person has to allow each call; see `ApprovalDesk`. origin: whose tool it is, an account or a server; the
     person is told. effects: what a call does to the world. "none" and "idempotent" (the same, however often it runs
     with one execution id) may run again after a crash in the middle of it, "once" may not; see `Journal`.
-    function: None for a tool without a body: whoever has the run answers its calls (`Allow(value=…)`).
+    Without a function it has no body: whoever has the run answers its calls (`Allow(value=…)`).
     spec: what the model is told. in_thread: the function is plain and may block, so a worker thread has to call it.
 
     Raises DefinitionError, with the fix, for what cannot work.
@@ -73,7 +81,7 @@ class Tool(Generic[P, R_co]):
     name: str
     description: str
     input: type[Any] | Mapping[str, Any]
-    function: Callable[P, R_co] | None
+    function: Callable[P, R_co] = no_body
     takes_context: bool = False
     takes_sink: bool = False
     on_input: Callable[[ToolInputEvent], object] | None = None
@@ -99,31 +107,30 @@ class Tool(Generic[P, R_co]):
             idle_timeout_seconds=self.idle_timeout_seconds,
         )
         check_effects(what, self.effects)
-        if self.function is not None and (not callable(self.function) or isinstance(self.function, Tool)):
+        if not callable(self.function) or isinstance(self.function, Tool):
             raise DefinitionError(f"{what}: made of {self.function!r}; a tool is made of a function")
-        other = takes_other(self.function) if self.function is not None else lambda name: True
-        input = Input(self.input, what, takes_other=other, coerce=self.coerce)
+        input = Input(self.input, what, takes_other=takes_other(self.function), coerce=self.coerce)
         _check_functions(self, input, what)
+        _check_events(self, what)
         made = self.__dict__  # the way around `frozen`
         made["_input"] = input
         made["decode"] = input.decode  # the method below says what it does; without it a short text is read faster
         made["spec"] = ToolSpec(self.name, self.description, input.schema)
-        made["in_thread"] = self.function is not None and needs_thread(self.function)
-        if self.function is None:
-            return
-        _check_events(self, self.function, what)
+        made["in_thread"] = self.has_body and needs_thread(self.function)
         named = definition(self.function)  # for help(), and `__wrapped__` for inspect.signature()
         made.update((each, getattr(named, each)) for each in functools.WRAPPER_ASSIGNMENTS if hasattr(named, each))
         made["__wrapped__"] = self.function
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        if self.function is None:
-            raise DefinitionError(f"tool {self.name!r} has no body: whoever has the run answers its calls")
         return self.function(*args, **kwargs)
+
+    @property
+    def has_body(self) -> bool:
+        return self.function is not no_body
 
     def start(self, context: ToolContext[Any], out: Sink[Any], arguments: dict[str, Any]) -> Any:
         """What a call of the function gives: a coroutine, a generator, a Flow or a value; nothing is awaited here."""
-        function: Callable[..., Any] = self.function or self
+        function: Callable[..., Any] = self.function
         if self.takes_sink:
             return function(context, out, **arguments) if self.takes_context else function(out, **arguments)
         return function(context, **arguments) if self.takes_context else function(**arguments)
@@ -186,14 +193,12 @@ def use_sink(sink: Sink[Any]) -> None:
 def _check_functions(tool: Tool[..., Any], input: Input, what: str) -> None:
     before = tool.takes_context + tool.takes_sink
     for names in (input.names, input.always):
-        if tool.function is not None:
-            check_takes(
-                tool.function,
-                before,
-                names,
-                f"{what}: its function cannot be called with its input (takes_context=, takes_sink= say what comes "
-                "before)",
-            )
+        check_takes(
+            tool.function,
+            before,
+            names,
+            f"{what}: its function cannot be called with its input (takes_context=, takes_sink= say what comes before)",
+        )
         if tool.check is not None:
             check_takes(tool.check, 0, names, f"{what}: check= must take the arguments of the tool by name")
     if inspect.iscoroutinefunction(tool.check):
@@ -202,14 +207,14 @@ def _check_functions(tool: Tool[..., Any], input: Input, what: str) -> None:
         check_takes(tool.on_input, 1, (), f"{what}: on_input= must take one ToolInputEvent")
 
 
-def _check_events(tool: Tool[..., Any], function: Callable[..., Any], what: str) -> None:
+def _check_events(tool: Tool[..., Any], what: str) -> None:
     """A tool that yields needs a reducer; a tool with a reducer needs events."""
     if not isinstance(tool, StreamingTool):
-        if yields(function):
+        if yields(tool.function):
             raise DefinitionError(f"{what}: it yields, so use @streaming_tool with finalize= or reduce=")
     elif not isinstance(tool.reducer, Reducer):
         raise DefinitionError(f"{what}: reduce= takes a Reducer, such as collect() or last(Progress)")
-    elif certainly_gives_no_events(function) and not tool.takes_sink:
+    elif certainly_gives_no_events(tool.function) and not tool.takes_sink:
         raise DefinitionError(
             f"{what}: nothing it does can be reduced: let it yield, or take a Sink first, or use @tool"
         )

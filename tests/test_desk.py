@@ -1,5 +1,6 @@
 """Where people decide: verdicts at every moment, wrong ones too, live and between two requests."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -119,7 +120,8 @@ async def test_a_denied_call_is_answered_with_the_reason() -> None:
 
 async def test_edited_arguments_are_checked_before_they_are_taken() -> None:
     def answer(desk: ApprovalDesk, event: ApprovalRequested) -> None:
-        with pytest.raises(VerdictRefused, match="do not fit send: the arguments do not fit:\n- to: expected string, but got 3"):
+        told = "the arguments for t.0 do not fit send: the arguments do not fit:\n- to: expected string, but got 3"
+        with pytest.raises(VerdictRefused, match=re.escape(told)):
             desk.allow("t.0", {"to": 3, "cc": "me"})
         desk.allow("t.0", {"to": "Bob"})
 
@@ -264,7 +266,7 @@ async def test_a_call_of_an_inner_run_is_asked_about_at_the_same_desk() -> None:
 
 
 BODILESS: Tool[..., Any] = Tool(
-    name="ask_person", description="Ask the person.", input={"type": "object", "properties": {}}, function=None
+    name="ask_person", description="Ask the person.", input={"type": "object", "properties": {}}
 )
 
 

@@ -57,7 +57,7 @@ ROWS = (
     ("toolkit", "answers", "journal.entry", "journal.store", "journal.log", "journal.journals"),
     ("approval", "asking", "desk", "running", "places", "calls", "limits"),
     ("execute",),
-    ("loops",),
+    ("loops", "conversing"),
     ("journal.*", "wire.*", "web.*", "mcp.*", "local.*", "terminal", "testing.*"),  # x.*: whatever else is in folder x
     ("cli", "__main__"),
     ("__init__",),  # the root names what users need; nobody imports it

@@ -7,13 +7,14 @@ import msgspec
 import pytest
 
 from streamkit.approval import Question, Undecided, Verdict
+from streamkit.conversing import converse
 from streamkit.decorators import tool
-from streamkit.errors import HistoryError, ModelError
+from streamkit.errors import ModelError
 from streamkit.execute import execute_all
 from streamkit.flows import Flow, Sink, flow
 from streamkit.history import Conversation, Transcript
 from streamkit.items import Message, ToolOutput, Usage, user
-from streamkit.loops import Next, Stop, converse, loop, next_state_from, stream_until_complete
+from streamkit.loops import Next, Stop, loop, next_state_from, stream_until_complete
 from streamkit.testing.grammar import check_grammar
 from streamkit.testing.scripted import ScriptedModel, call, interleave, stop
 from streamkit.tool_events import Output, RunEvent, ToolStarted
@@ -194,7 +195,7 @@ async def test_usage_of_inner_runs_counts_also_when_they_are_awaited() -> None:
     assert state.usage == Usage(310, 11)
 
 
-async def test_a_run_with_a_pending_call_ends_and_is_not_asked_on_as_it_is() -> None:
+async def test_a_run_with_a_pending_call_ends_and_asks_the_model_no_more() -> None:
     async def undecided(question: Question) -> Verdict:
         return Undecided()
 
@@ -204,8 +205,8 @@ async def test_a_run_with_a_pending_call_ends_and_is_not_asked_on_as_it_is() -> 
     state = events.value
     check_grammar(collected, pending=["call_1"])
     assert (state.ended, [result.call_id for result in state.results]) == ("pending", ["call_1", "call_2"])
-    with pytest.raises(HistoryError, match="pending calls"):
-        await converse(model, KIT, state)
+    assert (await converse(model, KIT, state, authorize=undecided)) == state
+    assert len(model.requests) == 1
 
 
 @pytest.mark.parametrize("history", ["find x", user("find x"), ["find x"], (), None])

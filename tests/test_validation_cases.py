@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from streamkit.conversing import converse
 from streamkit.decorators import tool
 from streamkit.errors import InvalidInput
 from streamkit.history import Conversation
 from streamkit.items import Message, ToolOutput, user
-from streamkit.loops import converse
 from streamkit.testing.grammar import check_grammar
 from streamkit.testing.scripted import ScriptedModel, call
 from streamkit.tool_events import Failure, Output, RunEvent, ToolStarted

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Awaitable
 from typing import Any
 
+import anyio.lowlevel
 import msgspec
 
 from ..errors import JournalMismatch
 from ..history import Conversation
 from ..items import History, ToolCall, TurnItem
 from ..redaction import Redaction
+from ..sinks import Sink
 from ..tool_events import Effects, Failure, RunEvent, Value
 from ..turns import Turn
 from .entry import CallFinished, CallStarted, Decided, Entry, RunEnded, Shown, StateSaved, TurnTaken, plain
@@ -156,13 +159,14 @@ class RunLog:
             self._forget_calls()
         await self._write(StateSaved(kept, written), durable=True)
 
-    async def show(self, event: RunEvent) -> None:
-        """An event goes to the consumer."""
+    def show(self, event: RunEvent) -> Awaitable[None] | None:
+        """An event goes to the consumer. Gives what is left to await, mostly None."""
         seen = event if self._redaction is None else self._redaction.event(event)
         if self._keeps_events and seen is not None:
             self._pending.append(Shown(seen))
             if len(self._pending) >= BATCH:
-                await self.flush()
+                return self.flush()
+        return None
 
     async def end(self, error: BaseException | None) -> None:
         """The run is over."""
@@ -178,6 +182,39 @@ class RunLog:
     async def _write(self, entry: Entry, *, durable: bool) -> None:
         entries, self._pending = [*self._pending, entry], []
         await self._store.append(self.run_id, entries, durable=durable)
+
+
+class RecordedSink(Sink[RunEvent]):
+    """Writes down each event before it passes it on. Those that were sent first come first, in both."""
+
+    __slots__ = ("_log", "_to")
+
+    def __init__(self, to: Sink[RunEvent], log: RunLog) -> None:
+        self._to = to
+        self._log = log
+
+    def put(self, event: RunEvent) -> Awaitable[None] | None:
+        left = self._log.show(event)
+        return self._to.put(event) if left is None else self._then_put(left, event)
+
+    async def _then_put(self, left: Awaitable[None], event: RunEvent) -> None:
+        await left
+        await self._to.send(event)
+
+    async def send(self, event: RunEvent) -> None:
+        left = self.put(event)
+        if left is not None:
+            await left
+
+    def branch(self) -> RecordedSink:
+        return RecordedSink(self._to.branch(), self._log)
+
+    def close(self) -> None:
+        self._to.close()
+
+    @property
+    def _token(self) -> anyio.lowlevel.EventLoopToken:
+        return self._to._token
 
 
 def digest(arguments: str) -> str:

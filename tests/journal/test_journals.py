@@ -124,7 +124,7 @@ def texts(followed: Sequence[Followed]) -> list[str]:
 
 async def show(run: RunLog, *said: str) -> None:
     for text in said:
-        await run.show(TextDelta(text))
+        assert run.show(TextDelta(text)) is None
 
 
 async def followed(journal: Journal, run_id: str, after: int = 0) -> list[Followed]:

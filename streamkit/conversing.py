@@ -1,0 +1,204 @@
+"""`converse`: the ready-made loop. Ask, run the calls, ask again, until the model answers or a limit is reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from .approval import Authorize, allow_all
+from .execute import execute_all
+from .flows import Flow, Sink
+from .history import Conversation, Ended, Transcript
+from .items import History, Item, Tagged, ToolCall
+from .journal.log import RunLog
+from .limits import LimitedSink, Limits, TimedOut
+from .loops import Next, Stop, loop
+from .metering import Meter
+from .providers.model import Model
+from .running import Running
+from .sinks import TappedSink
+from .tool_events import Failure, RunEvent, ToolResult
+from .toolkit import Toolkit
+from .turns import TurnEnded, TurnRequest
+
+
+def converse(
+    model: Model,
+    toolkit: Toolkit,
+    history: Iterable[Item] | Conversation,
+    *,
+    request: TurnRequest | None = None,
+    max_turns: int = 16,
+    max_calls: int | None = None,
+    max_tokens: int | None = None,
+    closing_turn: bool = True,
+    max_repairs: int = 2,
+    timeout_seconds: float | None = None,
+    idle_timeout_seconds: float | None = None,
+    authorize: Authorize = allow_all,
+    context: Any = None,
+    max_concurrency: int = 8,
+    journal: RunLog | None = None,
+    running: Running | None = None,
+) -> Flow[RunEvent, Conversation]:
+    """The ready-made loop: ask, run the calls, ask again, until the model answers.
+
+    history: items, or a Conversation that goes on. Calls that wait in it, for a verdict or since a process died, are
+    run first, without asking the model; those that are still undecided end the run with `ended` "pending". One that has
+    `ended` otherwise is the value as it is: `conversation.say(…)` lets it go on.
+    request: what else the model is asked (instructions, limits, tool choice); its history and tools are replaced.
+
+    max_turns, max_calls, max_tokens: what this run may use, inner runs counted in tokens. When one of them is used up
+    the model is asked for the last time, without tools, and `ended` is "turn_limit" (max_turns) or "budget". Calls that
+    it writes all the same are discarded, calls beyond max_calls answered as not run: the history is whole and may go
+    on. closing_turn: False asks the last turn as usual, and answers its calls as not run.
+    max_repairs: how many turns the model has to mend its calls of one tool: after one more turn in a row in which all
+    of them were `invalid_input`, `ended` is "repair_limit"; the last Output of the tool says what was wrong.
+    timeout_seconds, idle_timeout_seconds: for the whole run, and until its next event; a slow consumer does not count,
+    a person who decides does. What runs then is cancelled, and `ended` is "budget".
+    authorize, context, max_concurrency, journal, running: as in `execute_all`. With a journal the events and states
+    are written down, too: `converse(model, toolkit, run.conversation or (user("…"),), journal=run)` begins a run, and
+    goes on with it after a crash.
+    """
+    if max_turns < 1:
+        raise ValueError(f"max_turns must be at least 1, not {max_turns}")
+    for name, limit in (("max_repairs", max_repairs), ("max_calls", max_calls), ("max_tokens", max_tokens)):
+        if limit is not None and limit < 0:
+            raise ValueError(f"{name} must not be negative, and is {limit}")
+    start = history if isinstance(history, Conversation) else Conversation(_items(history))
+    budget = _Budget(max_turns, max_calls, max_tokens)
+
+    async def run(out: Sink[RunEvent]) -> Conversation:
+        if start.ended is not None and start.turn is None:
+            return start
+
+        def execute(calls: Iterable[ToolCall]) -> Flow[Any, tuple[ToolResult, ...]]:
+            return execute_all(
+                toolkit,
+                calls,
+                authorize=authorize,
+                context=context,
+                max_concurrency=max_concurrency,
+                journal=journal,
+                running=running,
+            )
+
+        used = _Used(budget, start)
+        repairs = _Repairs(max_repairs)
+
+        async def step(out: Sink[RunEvent], state: Conversation) -> Next[Conversation] | Stop[Conversation]:
+            if state.turn is not None:
+                return Next(state.settle(await out.forward(execute(state.waiting.values()))))
+            last = used.up(state)
+            tools = () if last is not None and closing_turn else toolkit.specs
+            ask = msgspec.structs.replace(request or TurnRequest(()), history=state.history, tools=tools)
+            turn = await out.forward(toolkit.listen(model.stream_turn(ask)))
+            if last is not None and (closing_turn or turn.wants_more):
+                settled = state.add(turn, [_not_run(call) for call in turn.calls])
+                return Stop(msgspec.structs.replace(settled, ended=last))
+            if not turn.wants_more:
+                return Stop(state.add(turn))
+            if journal is not None:
+                await journal.take(turn)
+            may_run, others = used.share(turn.calls)
+            results = await out.forward(execute(may_run))
+            state = state.add(turn, [*results, *map(_not_run, others)])
+            if repairs.are_used_up(results) and state.ended is None:
+                return Stop(msgspec.structs.replace(state, ended="repair_limit"))
+            return Next(state)
+
+        return await out.forward(loop(step, start, journal=journal))
+
+    if timeout_seconds is None and idle_timeout_seconds is None:
+        return Flow(run)
+    return Flow(lambda out: _within(Limits(timeout_seconds, idle_timeout_seconds), Flow(run), out, start))
+
+
+def _items(history: Iterable[Item]) -> History:
+    items = tuple(history) if isinstance(history, Iterable) else ()
+    if not items or not all(isinstance(item, Tagged) for item in items):
+        raise TypeError(f"history is a sequence of items, such as (user('…'),), not {type(history).__name__}")
+    return items
+
+
+def _not_run(call: ToolCall) -> Failure:
+    return Failure(call.call_id, call.name or "unnamed", "cancelled", "This call did not run: the limit was reached.")
+
+
+async def _within(
+    limits: Limits, run: Flow[RunEvent, Conversation], out: Sink[RunEvent], start: Conversation
+) -> Conversation:
+    """The run, cut off by its limits: then the history has all that was whole by then."""
+    transcript = Transcript(start.history)
+    turns = 0
+
+    def note(event: RunEvent) -> None:
+        nonlocal turns
+        turns += type(event) is TurnEnded
+        transcript.feed(event)
+
+    with Meter() as meter:
+        try:
+            return await limits.run(LimitedSink(TappedSink(out, note), limits).forward(run))
+        except TimedOut as timed_out:
+            reason = f"This call was cancelled: the run {timed_out}."
+            history = transcript.history(reason)
+            return Conversation(history, None, (), start.turns + turns, start.usage + meter.total, "budget")
+
+
+@dataclass(frozen=True)
+class _Budget:
+    max_turns: int
+    max_calls: int | None
+    max_tokens: int | None
+
+
+class _Used:
+    """What a run has used of its budget."""
+
+    def __init__(self, budget: _Budget, start: Conversation) -> None:
+        self._budget = budget
+        self._start = start
+        self._calls = 0
+
+    def up(self, state: Conversation) -> Ended | None:
+        """Why the next turn has to be the last."""
+        budget, usage, before = self._budget, state.usage, self._start.usage
+        if state.turns - self._start.turns + 1 >= budget.max_turns:
+            return "turn_limit"
+        if budget.max_calls is not None and self._calls >= budget.max_calls:
+            return "budget"
+        tokens = usage.input_tokens + usage.output_tokens - before.input_tokens - before.output_tokens
+        if budget.max_tokens is not None and tokens >= budget.max_tokens:
+            return "budget"
+        return None
+
+    def share(self, calls: tuple[ToolCall, ...]) -> tuple[tuple[ToolCall, ...], tuple[ToolCall, ...]]:
+        """The calls that may run, and those for which nothing is left."""
+        left = len(calls) if self._budget.max_calls is None else self._budget.max_calls - self._calls
+        self._calls += len(calls[:left])
+        return calls[:left], calls[left:]
+
+
+class _Repairs:
+    """Counts for each tool the turns in a row in which the model got none of its calls right.
+
+    Turns and not calls: of several calls side by side none could be mended yet.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._turns: dict[str, int] = {}
+
+    def are_used_up(self, results: Iterable[ToolResult]) -> bool:
+        """Take note of the results of a turn; whether it was one too many for one of the tools."""
+        invalid: dict[str, bool] = {}
+        for result in results:
+            is_invalid = isinstance(result, Failure) and result.kind == "invalid_input"
+            invalid[result.tool] = is_invalid and invalid.get(result.tool, True)
+        for tool, is_invalid in invalid.items():
+            self._turns[tool] = self._turns.get(tool, 0) + 1 if is_invalid else 0
+        return any(turns > self._limit for turns in self._turns.values())

@@ -1,0 +1,275 @@
+"""The ready-made loop: its limits, what waits in it, and going on with a run that was written down."""
+
+import itertools
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from streamkit.approval import Allow, Deny, Verdict
+from streamkit.conversing import converse
+from streamkit.decorators import tool
+from streamkit.desk import from_verdicts
+from streamkit.flows import Flow
+from streamkit.history import Conversation
+from streamkit.items import Message, ToolOutput, Usage, user
+from streamkit.journal.journals import Journal
+from streamkit.journal.memory import memory_journal
+from streamkit.running import Running
+from streamkit.testing.grammar import check_grammar
+from streamkit.testing.scripted import ScriptedModel, call
+from streamkit.tool_events import ApprovalRequested, Failure, Output, RunEvent, ToolStarted
+from streamkit.toolkit import Toolkit
+from streamkit.tools import ToolContext
+from streamkit.turn_builder import UsageReported
+from streamkit.turns import TextDelta, ToolInputAbandoned, TurnStarted
+
+from .test_history import check_pairs
+
+ran: list[str] = []
+
+
+@tool
+async def read(p: str = "a") -> str:
+    """Read a file."""
+    ran.append(p)
+    return f"content of {p}"
+
+
+@tool(approval=True)
+async def send(to: str) -> str:
+    """Send a mail."""
+    ran.append(to)
+    return f"sent to {to}"
+
+
+@tool
+async def hang() -> str:
+    """Take for ever."""
+    await anyio.sleep_forever()
+    return ""
+
+
+KIT = Toolkit(read, send, hang)
+GO = (user("go"),)
+
+
+@pytest.fixture(autouse=True)
+def nothing_ran() -> None:
+    ran.clear()
+
+
+async def seen(flow: Flow[RunEvent, Conversation], *pending: str) -> tuple[list[RunEvent], Conversation]:
+    with anyio.fail_after(20):
+        async with flow.open() as events:
+            collected = [event async for event in events]
+    check_grammar(collected, pending=pending)
+    if events.value.turn is None:
+        check_pairs(events.value.history)
+    return collected, events.value
+
+
+def last_text(state: Conversation) -> str:
+    item = state.history[-1]
+    assert isinstance(item, Message | ToolOutput)
+    return item.text
+
+
+# Limits
+
+
+async def test_the_last_turn_is_asked_without_tools() -> None:
+    model = ScriptedModel([call("read")], ["Enough, so: ", call("read", call_id="again")])
+    events, state = await seen(converse(model, KIT, GO, max_turns=2))
+    assert [bool(request.tools) for request in model.requests] == [True, False]
+    assert ToolInputAbandoned("again", "discarded", "the turn may not call tools") in events
+    assert (state.ended, state.turns, ran) == ("turn_limit", 2, ["a"])
+
+
+async def test_without_a_closing_turn_the_last_calls_are_answered_as_not_run() -> None:
+    model = ScriptedModel([call("read")], [call("read")])
+    _, state = await seen(converse(model, KIT, GO, max_turns=2, closing_turn=False))
+    assert [bool(request.tools) for request in model.requests] == [True, True]
+    assert (state.ended, last_text(state)) == ("turn_limit", "This call did not run: the limit was reached.")
+
+
+@pytest.mark.parametrize("closing_turn", [True, False])
+async def test_an_answer_in_the_last_turn(closing_turn: bool) -> None:
+    model = ScriptedModel([call("read")], ["Done."])
+    _, state = await seen(converse(model, KIT, GO, max_turns=2, closing_turn=closing_turn))
+    assert (state.ended, last_text(state)) == ("turn_limit" if closing_turn else "answer", "Done.")
+
+
+async def test_a_turn_that_goes_on_counts_from_the_start_of_its_run() -> None:
+    before = (await converse(ScriptedModel([call("read")], ["Done."]), KIT, GO)).say(user("again"))
+    model = ScriptedModel([call("read")], ["Done."])
+    _, state = await seen(converse(model, KIT, before, max_turns=3))
+    assert (state.ended, state.turns) == ("answer", 4)
+
+
+async def test_calls_beyond_the_limit_are_answered_as_not_run() -> None:
+    model = ScriptedModel([call("read", {"p": "a"}), call("read", {"p": "b"}), call("read", {"p": "c"})], ["So."])
+    _, state = await seen(converse(model, KIT, GO, max_calls=2))
+    assert sorted(ran) == ["a", "b"]
+    assert [item.failed for item in state.history if isinstance(item, ToolOutput)] == [False, False, True]
+    assert (state.ended, model.requests[1].tools) == ("budget", ())
+
+
+async def test_no_more_turns_are_asked_when_the_tokens_are_used_up() -> None:
+    spent = UsageReported(Usage(90, 10))
+    model = ScriptedModel([call("read"), spent], [call("read"), spent], ["So.", spent])
+    _, state = await seen(converse(model, KIT, GO, max_tokens=200))
+    assert (state.ended, state.usage, ran) == ("budget", Usage(270, 30), ["a", "a"])
+
+
+@pytest.mark.parametrize("limits", [{"timeout_seconds": 0.05}, {"idle_timeout_seconds": 0.05}])
+async def test_a_run_whose_time_is_up_ends_with_a_whole_history(limits: dict[str, float]) -> None:
+    model = ScriptedModel([call("read"), UsageReported(Usage(5, 1))], ["Let me see.", call("hang")])
+    flow = converse(model, KIT, GO, **limits)  # type: ignore[arg-type]
+    with anyio.fail_after(20):
+        async with flow.open() as events:
+            collected = [event async for event in events]
+    state = events.value
+    check_pairs(state.history)
+    assert (state.ended, state.turns, state.usage) == ("budget", 2, Usage(5, 1))
+    assert last_text(state).startswith("This call was cancelled: the run ")
+    assert any(isinstance(event, ToolStarted) and event.tool == "hang" for event in collected)
+
+
+async def test_a_slow_consumer_uses_up_no_time() -> None:
+    flow = converse(ScriptedModel([call("read")], ["Done."]), KIT, GO, timeout_seconds=0.2)
+    async with flow.open() as events:
+        async for event in events:
+            if isinstance(event, TurnStarted):
+                await anyio.sleep(0.3)
+    assert events.value.ended == "answer"
+
+
+async def test_one_call_of_a_run_is_stopped() -> None:
+    running = Running()
+    model = ScriptedModel([call("hang"), call("read")], ["Then without."])
+    with anyio.fail_after(20):
+        async with converse(model, KIT, GO, running=running).open() as events:
+            async for event in events:
+                if isinstance(event, ToolStarted) and event.tool == "hang":
+                    running.cancel(event.execution_id, "I have seen enough")
+    assert events.value.ended == "answer"
+    assert [result for result in running.results.values() if isinstance(result, Failure)] == [
+        Failure("call_1", "hang", "cancelled", "The call of hang was cancelled: I have seen enough")
+    ]
+
+
+@pytest.mark.parametrize("name", ["max_turns", "max_calls", "max_tokens", "max_repairs"])
+def test_a_limit_below_nothing_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        _ = converse(ScriptedModel(), KIT, GO, **{name: -1})  # type: ignore[arg-type]
+
+
+# What waits
+
+
+async def test_a_stored_conversation_runs_what_was_allowed_without_asking_the_model() -> None:
+    model = ScriptedModel([call("send", {"to": "Ann"}), call("send", {"to": "Bob"}), call("read")], ["Done."])
+    events, state = await seen(converse(model, KIT, GO, authorize=from_verdicts({})), "call_1", "call_2")
+    assert {event.call_id for event in events if isinstance(event, ApprovalRequested)} == {"call_1", "call_2"}
+    stored = msgspec.json.encode(state)
+    for verdicts, asked in ([{1: Allow()}, 1], [{0: Deny("not Ann")}, 2]):
+        state = msgspec.json.decode(stored, type=Conversation)
+        ids = {execution_id.rpartition(".")[2]: execution_id for execution_id in state.waiting}
+        given: dict[str, Verdict] = {ids[str(place)]: verdict for place, verdict in verdicts.items()}  # type: ignore[attr-defined]
+        open_calls = ["call_1"] if asked == 1 else []
+        _, state = await seen(converse(model, KIT, state, authorize=from_verdicts(given, state)), *open_calls)
+        assert len(model.requests) == asked
+        stored = msgspec.json.encode(state)
+    assert (state.ended, sorted(ran)) == ("answer", ["Bob", "a"])
+    told = [item.text for item in model.requests[1].history if isinstance(item, ToolOutput)]
+    assert told == ["The call of send was denied: not Ann", "sent to Bob", "content of a"]
+    assert state.turns == 2
+
+
+async def test_two_pauses_in_one_run_repeat_nothing() -> None:
+    model = ScriptedModel([call("send", {"to": "Ann"})], [call("send", {"to": "Bob"})], ["Done."])
+    state = Conversation(GO)
+    for _ in range(2):
+        state = await converse(model, KIT, state, authorize=from_verdicts({}))
+        assert state.ended == "pending"
+        state = await converse(model, KIT, state, authorize=from_verdicts(dict.fromkeys(state.waiting, Allow()), state))
+    assert (state.ended, ran) == ("answer", ["Ann", "Bob"])
+    ids = [item.call_id for item in model.requests[-1].history if isinstance(item, ToolOutput)]
+    assert ids == ["call_1", "call_2"]
+
+
+async def test_a_resumed_run_gets_its_context_anew() -> None:
+    @tool(approval=True)
+    async def whose(context: ToolContext[str]) -> str:
+        """Tell the context."""
+        return context.context
+
+    kit = Toolkit(whose)
+    model = ScriptedModel([call("whose")], ["Done."])
+    state = await converse(model, kit, GO, authorize=from_verdicts({}), context="old")
+    verdicts = from_verdicts(dict.fromkeys(state.waiting, Allow()), state)
+    state = await converse(model, kit, state, authorize=verdicts, context="new")
+    assert [item.text for item in state.history if isinstance(item, ToolOutput)] == ["new"]
+
+
+# Written down
+
+
+async def drive(journal: Journal, model: ScriptedModel, **options: Any) -> Conversation:
+    async with journal.drive("r") as run:
+        return await converse(model, KIT, run.conversation or GO, journal=run, **options)
+
+
+SCRIPT = [call("read", {"p": "a"}), call("read", {"p": "b"})], [call("read", {"p": "c"})], ["Done."]
+
+
+async def cut_off(journal: Journal, after: int) -> bool:
+    """Run the script until its consumer leaves after so many events; whether there were so many."""
+    async with journal.drive("r") as run, converse(ScriptedModel(*SCRIPT), KIT, GO, journal=run).open() as events:
+        async for _ in events:
+            if not after:
+                return True
+            after -= 1
+    return False
+
+
+async def test_a_run_goes_on_after_it_was_cut_off_anywhere() -> None:
+    for after in itertools.count():
+        ran.clear()
+        journal = memory_journal()
+        was_cut = await cut_off(journal, after)
+        async with journal.drive("r") as run:
+            turns = run.conversation.turns if run.conversation is not None else 0
+        state = await drive(journal, ScriptedModel(*SCRIPT[turns:]))
+        check_pairs(state.history)
+        assert (state.ended, state.turns, last_text(state)) == ("answer", 3, "Done.")
+        told = [item.text for item in state.history if isinstance(item, ToolOutput)]
+        for path, text in zip("abc", told, strict=True):
+            assert ran.count(path) <= 1
+            assert text == f"content of {path}" or "it may have happened" in text
+        if not was_cut:
+            break
+    assert sorted(ran) == ["a", "b", "c"]
+
+
+async def test_a_run_that_has_ended_stays_as_it_is() -> None:
+    journal = memory_journal()
+    state = await drive(journal, ScriptedModel(["Done."]))
+    async with journal.drive("r") as run:
+        assert run.conversation == state
+        state = await converse(ScriptedModel(["Again."]), KIT, state.say(user("And now?")), journal=run)
+    async with journal.drive("r") as run:
+        assert run.conversation == state
+
+
+async def test_who_follows_sees_what_the_consumer_sees() -> None:
+    journal = memory_journal()
+    async with journal.drive("r") as run:
+        model = ScriptedModel([call("read", {"p": "x"}, split=2)], ["Do", "ne."])
+        collected, _ = await seen(converse(model, KIT, GO, journal=run))
+    async with journal.follow("r").open() as events:
+        assert [each.event async for each in events] == collected
+    assert "".join(event.text for event in collected if isinstance(event, TextDelta)) == "Done."
+    assert sum(isinstance(event, Output) for event in collected) == 1
