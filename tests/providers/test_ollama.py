@@ -412,6 +412,11 @@ def test_a_blank_message_is_left_out() -> None:
     assert messages(Reasoning("Hm"), assistant(" \n"), user("x")) == [{"role": "user", "content": "x"}]
 
 
+def test_a_call_without_text_is_a_message() -> None:
+    (sent,) = messages(ToolCall("a", "f", "{}"))
+    assert (sent["content"], len(sent["tool_calls"])) == ("", 1)
+
+
 def test_images_are_bytes_beside_the_text(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "streamkit"):
         sent = messages(user("Look", image(PNG), image("https://example.org/a.png")))
