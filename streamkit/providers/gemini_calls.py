@@ -50,7 +50,7 @@ class CallInPieces:
 
     @property
     def is_inside_value(self) -> bool:
-        return self._is_broken or self._arguments.is_inside_string
+        return self._arguments.is_inside_string
 
     def is_followed_by(self, told: Call) -> bool:
         """Whether this begins another call. A name does, unless it is repeated with the id or with more values."""

@@ -387,6 +387,7 @@ def test_a_call_that_was_begun_and_never_ended_does_not_run_without_arguments() 
     [
         (call("f", willContinue=True), ['{"x":1}', '{"y":2}']),
         (pieces(name="g"), ['{"x":1}', '{"y":2}']),
+        (pieces(value("$.z", 3), name="g"), ['{"x":1}', '{"z":3,"y":2}']),
         (pieces(value("$.z", 3), name="f"), ['{"x":1,"z":3,"y":2}']),
         (pieces(value("$.z", 3), name="f", id="b"), ['{"x":1}', '{"z":3,"y":2}']),
         (pieces(value("$.z", 3), name="f", id="a"), ['{"x":1,"z":3,"y":2}']),
@@ -458,23 +459,12 @@ def test_a_result_that_is_not_ours_is_told_and_not_sent_back() -> None:
     )
 
 
-def test_what_an_answer_stands_on_is_told() -> None:
-    event = said({"text": "a"})
-    event["candidates"][0].update(
-        groundingMetadata={"webSearchQueries": ["x"]},
-        citationMetadata={"citationSources": [1]},
-        urlContextMetadata={"urlMetadata": []},
-        logprobsResult={"chosen": 1},
-        safetyRatings=[1],
-    )
-    empty = said({"text": "b"}, groundingMetadata={})
-    assert read(event, empty, STOP).turn.items == (
-        Message("assistant", "ab"),
-        UnknownItem({"groundingMetadata": {"webSearchQueries": ["x"]}}),
-        UnknownItem({"citationMetadata": {"citationSources": [1]}}),
-        UnknownItem({"urlContextMetadata": {"urlMetadata": []}}),
-        UnknownItem({"logprobsResult": {"chosen": 1}}),
-    )
+@pytest.mark.parametrize("field", ["groundingMetadata", "citationMetadata", "urlContextMetadata", "logprobsResult"])
+def test_what_an_answer_stands_on_is_told(field: str) -> None:
+    event, empty = said({"text": "a"}), said({"text": "b"})
+    event["candidates"][0].update({field: {"x": 1}, "safetyRatings": [1]})
+    empty["candidates"][0].update({field: {}})
+    assert read(event, empty, STOP).turn.items == (Message("assistant", "ab"), UnknownItem({field: {"x": 1}}))
 
 
 def test_an_event_that_is_not_known_is_told() -> None:
