@@ -58,8 +58,10 @@ class _ListeningSink(Sink[TurnEvent]):
 
     async def send(self, event: TurnEvent) -> None:
         if isinstance(event, ToolInputEvent):
-            if type(event) is ToolInputStart and event.tool in self._hooks:
-                self._hooks_of[event.call_id] = self._hooks[event.tool]
+            if type(event) is ToolInputStart:
+                self._hooks_of.pop(event.call_id, None)  # an id may begin again, as a call of another tool
+                if event.tool in self._hooks:
+                    self._hooks_of[event.call_id] = self._hooks[event.tool]
             if event.call_id in self._hooks_of:
                 await self._tell(event)
         await self._out.send(event)

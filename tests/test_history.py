@@ -86,6 +86,18 @@ def test_calls_that_went_nowhere_are_written_empty_and_answered() -> None:
     check_pairs(history)
 
 
+def test_the_model_is_told_why_a_call_went_nowhere() -> None:
+    dropped = (
+        ToolCall("c1", "read", '{"p', "t1", 0, abandoned="incomplete"),
+        ToolCall("c2", "read", "{}", "t1", 1, abandoned="discarded"),
+    )
+    history = append_turn((), Turn("t1", items=dropped, stop_reason="length"))
+    assert [item.text for item in history if isinstance(item, ToolOutput)] == [
+        "This call did not run: it was cut off, or its turn was, before it was whole.",
+        "This call did not run: its turn kept no such call.",
+    ]
+
+
 def test_of_a_cancelled_turn_only_finished_text_and_reasoning_stay() -> None:
     half = ToolCall("c1", "read", '{"p', "t1", 0, abandoned="incomplete")
     cut = turn(Reasoning("hm"), assistant(" \n"), assistant("I"), half, stop_reason="cancelled")

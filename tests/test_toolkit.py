@@ -139,6 +139,18 @@ async def test_a_tool_hears_how_its_input_is_written_also_under_await(opened: bo
     assert heard == [event for event in WHOLE if getattr(event, "call_id", None) == "c1"]
 
 
+async def test_an_id_that_begins_again_is_heard_by_the_tool_that_it_calls_now() -> None:
+    again: list[TurnEvent] = [
+        ToolInputStart("c1", "read"),
+        ToolInputAbandoned("c1", "retried"),
+        ToolInputStart("c1", "write"),
+    ]
+    heard: list[ToolInputEvent] = []
+    kit = Toolkit(tool(read.function, on_input=heard.append), write)
+    await kit.listen(writing([*again, ToolInputAvailable("c1", "{}")]))
+    assert heard == again[:2]
+
+
 @pytest.mark.parametrize("error", [LookupError("hook"), asyncio.CancelledError("hook"), SystemExit("hook")])
 async def test_what_a_hook_raises_is_logged(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
     def hook(event: ToolInputEvent) -> None:
