@@ -3,24 +3,30 @@
 For programs in which a language model calls tools and a person watches. Here are the daily names.
 """
 
-from .approval import Allow, Authorize, Deny, Question, Undecided, Verdict, allow_all
+from .answers import answer
+from .approval import Allow, Authorize, Card, Deny, Question, Undecided, Verdict, allow_all
 from .conversing import converse
 from .decorators import streaming_tool, tool
+from .desk import ApprovalDesk, from_verdicts
 from .errors import (
+    AnswerError,
     DefinitionError,
     HistoryError,
     InvalidCall,
     ModelError,
     NotFinished,
+    NotRunning,
     ProviderError,
     SinkClosed,
     StreamkitError,
     ToolError,
+    VerdictRefused,
     WorkCancelled,
 )
 from .execute import execute_all
 from .flows import Events, Flow, Sink, flow
 from .history import Conversation, Transcript, append_turn, cancel_pending, recent, unanswered
+from .input_fields import fields
 from .items import (
     History,
     Image,
@@ -39,6 +45,7 @@ from .items import (
 from .loops import Next, Stop, loop, next_state_from, stream_until_complete
 from .providers.model import Decoder, Model, run_turn
 from .reducers import Reducer, collect, count, first, fold, join_text, last, reduce_stream
+from .running import Running
 from .tool_events import (
     ApprovalRequested,
     Failure,
@@ -47,6 +54,7 @@ from .tool_events import (
     Pending,
     RunEvent,
     ToolEvent,
+    ToolInputField,
     ToolResult,
     ToolStarted,
     Value,
@@ -54,6 +62,7 @@ from .tool_events import (
 )
 from .toolkit import Toolkit, ValidCall
 from .tools import StreamingTool, Tool, ToolContext, current_sink
+from .turn_edits import edit_calls, hold_back
 from .turns import (
     ReasoningDelta,
     RefusalDelta,
@@ -73,8 +82,11 @@ from .turns import (
 
 __all__ = [
     "Allow",
+    "AnswerError",
+    "ApprovalDesk",
     "ApprovalRequested",
     "Authorize",
+    "Card",
     "Conversation",
     "Decoder",
     "DefinitionError",
@@ -92,6 +104,7 @@ __all__ = [
     "ModelError",
     "Next",
     "NotFinished",
+    "NotRunning",
     "Output",
     "Pending",
     "ProviderError",
@@ -102,6 +115,7 @@ __all__ = [
     "Reducer",
     "RefusalDelta",
     "RunEvent",
+    "Running",
     "Sink",
     "SinkClosed",
     "Stop",
@@ -117,6 +131,7 @@ __all__ = [
     "ToolInputAvailable",
     "ToolInputDelta",
     "ToolInputEvent",
+    "ToolInputField",
     "ToolInputStart",
     "ToolOutput",
     "ToolResult",
@@ -136,8 +151,10 @@ __all__ = [
     "ValidCall",
     "Value",
     "Verdict",
+    "VerdictRefused",
     "WorkCancelled",
     "allow_all",
+    "answer",
     "append_turn",
     "assistant",
     "cancel_pending",
@@ -145,10 +162,14 @@ __all__ = [
     "converse",
     "count",
     "current_sink",
+    "edit_calls",
     "execute_all",
+    "fields",
     "first",
     "flow",
     "fold",
+    "from_verdicts",
+    "hold_back",
     "image",
     "join_text",
     "last",

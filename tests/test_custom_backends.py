@@ -7,11 +7,20 @@ import anyio
 import pytest
 
 from streamkit import Flow, TextDelta, Toolkit, ToolOutput, Turn, TurnEvent, TurnRequest, Usage, converse, tool, user
+from streamkit.backends import (
+    Failed,
+    Finished,
+    InputDelta,
+    InputEnd,
+    InputStart,
+    Part,
+    UsageReported,
+    WholeCall,
+    decoded,
+    run_turn,
+)
 from streamkit.errors import IncompleteStream, ProviderError
-from streamkit.providers.model import decoded, run_turn
 from streamkit.testing import check_decoder, check_grammar, check_model
-from streamkit.tool_input import InputDelta, InputEnd, InputStart, WholeCall
-from streamkit.turn_builder import Failed, Finished, Part, UsageReported
 
 # A decoder: bytes in, parts out, whatever the pieces
 

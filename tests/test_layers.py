@@ -58,7 +58,7 @@ ROWS = (
     ("approval", "asking", "desk", "running", "places", "calls", "limits"),
     ("execute",),
     ("loops", "conversing"),
-    ("journal.*", "wire.*", "web.*", "mcp.*", "local.*", "terminal", "testing.*"),  # x.*: whatever else is in folder x
+    ("backends", "journal.*", "wire.*", "web.*", "mcp.*", "local.*", "terminal", "testing.*"),  # x.*: whatever else is in folder x
     ("cli", "__main__"),
     ("__init__",),  # the root names what users need; nobody imports it
 )

@@ -1,0 +1,28 @@
+"""What a backend of one's own is made of: `from streamkit.backends import InputStart, run_turn, …`.
+
+A `Decoder` says in parts what it reads; `decoded` feeds it the pieces of a body; `run_turn` makes a turn of the parts.
+`TextDelta`, `ReasoningDelta`, `RefusalDelta`, `ProviderTool` and `UnknownItem` are parts as they are.
+"""
+
+from .providers.model import Decoder, Model, decoded, run_turn
+from .tool_input import InputDelta, InputEnd, InputOpaque, InputStart, WholeCall
+from .turn_builder import Failed, Finished, NextItem, Part, ReasoningOpaque, TextOpaque, UsageReported
+
+__all__ = [
+    "Decoder",
+    "Failed",
+    "Finished",
+    "InputDelta",
+    "InputEnd",
+    "InputOpaque",
+    "InputStart",
+    "Model",
+    "NextItem",
+    "Part",
+    "ReasoningOpaque",
+    "TextOpaque",
+    "UsageReported",
+    "WholeCall",
+    "decoded",
+    "run_turn",
+]
