@@ -42,6 +42,7 @@ class ToolOptions(TypedDict, total=False):
     name: str
     description: str
     input: type[Any] | Mapping[str, Any]
+    result_limit_bytes: int
     coerce: bool
     approval: bool
     origin: str

@@ -29,6 +29,7 @@ from .flows import Sink, flow
 from .groups import LoneErrorGroup, raise_as_it_is
 from .items import ToolCall
 from .journal.log import RunLog
+from .large_results import READER, cut_to
 from .ledger import hide_ledger, strike_out
 from .places import Lanes, Place
 from .running import Running
@@ -247,7 +248,9 @@ class _Execution:
             )
         await out.send(ToolStarted(place.execution_id, call.call_id, tool.name, arguments, place.attempt))
         context = ToolContext(place.execution_id, call.call_id, call.turn_id, tool.name, place.attempt, self._context)
-        return await run_call(_with_own_arguments(valid), context, out)
+        result = await run_call(_with_own_arguments(valid), context, out)
+        can_read_on = READER in self._toolkit and (self._journal is not None or self._running is not None)
+        return cut_to(tool.result_limit_bytes, result, place.execution_id, can_read_on=can_read_on)
 
     async def _end(self, place: Place, result: Value | Failure, out: Sink[ToolEvent], seconds: float = 0.0) -> None:
         place.result = result

@@ -68,6 +68,7 @@ class Tool(Generic[P, R_co]):
     ValueError with a sentence for the model. It runs in the event loop; what has to wait belongs to `authorize`.
     serial: calls that share this key run one after another.
     timeout_seconds, idle_timeout_seconds: for the whole call, and until its next event.
+    result_limit_bytes: so much of the value the model reads, the beginning and a note; see `large_results`.
     coerce: mend arguments that do not fit, where it is clear what was meant; see `coercion`.
     approval: a person has to allow each call; see `ApprovalDesk`. origin: whose tool it is, an account or a server; the
     person is told. effects: what a call does to the world. "none" and "idempotent" (the same, however often it runs
@@ -89,6 +90,7 @@ class Tool(Generic[P, R_co]):
     serial: str | None = None
     timeout_seconds: float | None = None
     idle_timeout_seconds: float | None = None
+    result_limit_bytes: int = 64 * 1024
     coerce: bool = True
     approval: bool = False
     origin: str | None = None
@@ -105,6 +107,7 @@ class Tool(Generic[P, R_co]):
             serial=self.serial,
             timeout_seconds=self.timeout_seconds,
             idle_timeout_seconds=self.idle_timeout_seconds,
+            result_limit_bytes=self.result_limit_bytes,
         )
         check_effects(what, self.effects)
         if not callable(self.function) or isinstance(self.function, Tool):

@@ -55,7 +55,7 @@ ROWS = (
         "providers.*",
     ),
     ("toolkit", "answers", "journal.entry", "journal.store", "journal.log", "journal.journals"),
-    ("approval", "asking", "desk", "running", "places", "calls", "limits"),
+    ("approval", "asking", "desk", "running", "places", "large_results", "calls", "limits"),
     ("execute",),
     ("loops", "conversing"),
     ("backends", "journal.*", "wire.*", "web.*", "mcp.*", "local.*", "terminal", "testing.*"),  # x.*: whatever else is in folder x

@@ -43,6 +43,7 @@ class RunLog:
         self._verdicts: dict[str, Decided] = {}
         self._started: dict[str, CallStarted] = {}
         self._finished: dict[str, CallFinished] = {}
+        self._numbers: dict[str, int] = {}  # of the results, those of settled turns too
 
     # What is found again
 
@@ -52,6 +53,8 @@ class RunLog:
         while page := await self._store.read(self.run_id, after, limit=PAGE, shown=False):
             for numbered in page:
                 self._take_in(numbered.entry)
+                if isinstance(numbered.entry, CallFinished):
+                    self._numbers[numbered.entry.execution_id] = numbered.number
             after = page[-1].number
         if self.conversation is not None and self.conversation.turn is not None:
             self.conversation = self._settle_what_is_known(self.conversation, self.conversation.turn)
@@ -120,10 +123,18 @@ class RunLog:
         await self._write(entry, durable=True)
 
     async def finish_call(self, execution_id: str, result: Value | Failure, seconds: float) -> None:
-        """A call has its result; when this returns, that survives a crash, if the call ran."""
+        """A call has its result; when this returns, that survives a crash."""
         entry = CallFinished(execution_id, self._redaction.result(result) if self._redaction else result, seconds)
         self._finished[execution_id] = entry
-        await self._write(entry, durable=execution_id in self._started)
+        self._numbers[execution_id] = await self._write(entry, durable=True)
+
+    async def result(self, execution_id: str) -> Value | Failure | None:
+        """The result of a call of this run, of any turn, as it is written down; None where there is none."""
+        number = self._numbers.get(execution_id)
+        if number is None:
+            return None
+        (numbered,) = await self._store.read(self.run_id, number - 1, limit=1)
+        return numbered.entry.result if isinstance(numbered.entry, CallFinished) else None
 
     async def decide(self, call: ToolCall, decided: Decided) -> None:
         """Somebody has decided about a call; when this returns, that survives a crash."""
@@ -179,9 +190,9 @@ class RunLog:
         if entries:
             await self._store.append(self.run_id, entries, durable=False)
 
-    async def _write(self, entry: Entry, *, durable: bool) -> None:
+    async def _write(self, entry: Entry, *, durable: bool) -> int:
         entries, self._pending = [*self._pending, entry], []
-        await self._store.append(self.run_id, entries, durable=durable)
+        return await self._store.append(self.run_id, entries, durable=durable)
 
 
 class RecordedSink(Sink[RunEvent]):

@@ -1,0 +1,66 @@
+"""Results that are too long for a model: it reads the beginning, and may ask for more.
+
+The consumer and the journal have all of a value; only what the model reads is cut. `read_result` is the tool that gives
+it the rest, from where the whole is kept: the journal of the run, else its `Running`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from .calls import what_the_model_gets
+from .decorators import tool
+from .errors import ToolError
+from .journal.log import RunLog
+from .running import Running
+from .tool_events import Failure, Value
+from .tools import Tool
+
+READER = "read_result"
+"""The name of the tool that reads on."""
+PAGE_CHARS = 16_000
+"""So much of a kept result one call of it gives."""
+
+
+def cut_to(limit_bytes: int, result: Value | Failure, execution_id: str, *, can_read_on: bool) -> Value | Failure:
+    """The result, with the text that the model reads cut to a limit. can_read_on: the model has `read_result`."""
+    text = result.text if isinstance(result, Value) else result.message
+    if len(text) <= limit_bytes // 4:  # no character has more bytes
+        return result
+    written = text.encode(errors="replace")
+    if len(written) <= limit_bytes:
+        return result
+    head = written[:limit_bytes].decode(errors="ignore")
+    note = f"\n[Cut: these are the first {len(head)} of {len(text)} characters."
+    if isinstance(result, Value):
+        more = f' {READER} with result="{execution_id}" and offset={len(head)} gives more.' if can_read_on else ""
+        return msgspec.structs.replace(result, text=f"{head}{note}{more}]")
+    return msgspec.structs.replace(result, message=f"{head}{note}]")
+
+
+def result_reader(kept: RunLog | Running) -> Tool[..., Any]:
+    """The tool `read_result`, with which a model reads on in a result that was cut. kept: where the whole is.
+
+    Given to the toolkit beside the others: `toolkit | Toolkit(result_reader(running))`.
+    """
+
+    @tool(name=READER, effects="none")
+    async def read_result(
+        result: Annotated[str, Meta(description="the id that the note at the end of the cut result names")],
+        offset: Annotated[int, Meta(ge=0, description="the first character to read")] = 0,
+    ) -> str:
+        """Read on in the result of a call that was too long to be shown whole."""
+        found = await kept.result(result) if isinstance(kept, RunLog) else kept.results.get(result)
+        if not isinstance(found, Value):
+            raise ToolError(f"There is no result {result}.")
+        text = what_the_model_gets(found.value)[0]
+        if offset >= len(text):
+            raise ToolError(f"The result {result} has {len(text)} characters: nothing begins at {offset}.")
+        end = min(offset + PAGE_CHARS, len(text))
+        rest = f"offset={end} gives more" if end < len(text) else "this is the end"
+        return f"{text[offset:end]}\n[Characters {offset} to {end} of {len(text)}; {rest}.]"
+
+    return read_result
