@@ -49,6 +49,8 @@ def shortened(words: str) -> str:
 
 
 def _innermost(told: object) -> object:
+    if isinstance(told, list) and len(told) == 1:  # Google writes a list of one
+        told = told[0]
     return told["error"] if isinstance(told, dict) and told.get("error") else told
 
 

@@ -371,3 +371,10 @@ async def test_a_refusal_says_why_and_hides_the_key() -> None:
         with pytest.raises(ProviderError) as raised:
             await gemini("m", base_url=server.url, api_key="secret-key-of-mine").stream_turn(TurnRequest((user("hi"),)))
     assert "API key [hidden] not valid." in str(raised.value)
+
+
+async def test_an_error_may_come_as_a_list_of_one() -> None:
+    refusal = b'[{"error":{"code":400,"message":"Bad field.","status":"INVALID_ARGUMENT"}}]'
+    async with serve(answer(refusal, status="400 Bad Request", kind="application/json")) as server:
+        with pytest.raises(ProviderError, match="400 Bad Request: Bad field"):
+            await gemini("m", base_url=server.url, api_key="k").stream_turn(TurnRequest((user("hi"),)))
