@@ -34,12 +34,14 @@ class GrowingText:
     character waits in it, every piece goes through add.
     """
 
-    __slots__ = ("_blocks", "halves", "pieces")
+    __slots__ = ("_blocks", "_length", "_measured", "halves", "pieces")
 
     def __init__(self) -> None:
-        self.pieces: list[str] = []
+        self.pieces: list[str] = []  # always this list
         self.halves = Halves()
         self._blocks: list[str] = []
+        self._length = 0  # of the blocks
+        self._measured = (0, 0)  # so many pieces, and their length
 
     def add(self, text: str) -> str:
         """Append a piece; gives what of it is sure. Half a character at its end waits for the other half."""
@@ -60,25 +62,35 @@ class GrowingText:
         left: str = whole(self.halves.waiting.pop(None, ""))
         return self.add(left)
 
+    def length(self) -> int:
+        """The number of characters; each piece is measured once."""
+        count, length = self._measured
+        if count < len(self.pieces):
+            length += sum(map(len, self.pieces[count:]))
+            self._measured = len(self.pieces), length
+        return self._length + length
+
     def join_block(self) -> None:
-        self._blocks.append("".join(self.pieces))
+        block = "".join(self.pieces)
+        self._blocks.append(block)
+        self._length += len(block)
+        self._measured = (0, 0)
         self.pieces.clear()
 
     def joined(self) -> str:
         """All of it so far. Asked again while nothing comes, it costs nothing."""
-        text = "".join([*self._blocks, *self.pieces])
+        if self.pieces:
+            self.join_block()
+        text = "".join(self._blocks)
         self._blocks = [text]
-        self.pieces.clear()
         return text
 
     def take(self) -> str:
         """All of it; it is empty again, for the next one."""
-        if self._blocks:
-            text = self.joined()
-            self._blocks = []
-        else:
-            text = "".join(self.pieces)
-            self.pieces.clear()
+        text = self.joined() if self._blocks else "".join(self.pieces)
+        self._blocks = []
+        self.pieces.clear()
+        self._length, self._measured = 0, (0, 0)
         return text
 
 

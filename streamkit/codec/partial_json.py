@@ -33,6 +33,8 @@ __all__ = [
 
 MAX_DEPTH = 128
 LIMIT_CHARS = 64 * 1024 * 1024
+SHORT_CHARS = 256
+"""A piece of a string that is not longer may take a short way, on which it is not counted."""
 
 _BLANKS = re.compile(r"[ \t\n\r]*")
 _LITERALS: dict[str, tuple[str, bool | None]] = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
@@ -55,8 +57,8 @@ class PartialJson:
     """
 
     __slots__ = (
-        "_base", "_broken", "_flows", "_held", "_in_text", "_limit_chars", "_max_depth", "_number", "_number_start",
-        "_size", "_state", "_text", "_value",
+        "_base", "_broken", "_flows", "_held", "_in_text", "_limit_chars", "_max_depth", "_number",
+        "_number_start", "_path", "_pieces", "_size", "_state", "_text", "_value",
     )  # fmt: skip
 
     def __init__(self, *, max_depth: int = MAX_DEPTH, limit_chars: int = LIMIT_CHARS) -> None:
@@ -65,55 +67,67 @@ class PartialJson:
         self._value = GrowingValue()
         self._state: State = VALUE
         self._text = GrowingText()  # of the string, key or number that is being read
+        self._pieces = self._text.pieces
         self._number = NOTHING
         self._number_start = 0
         self._held = ""  # the end of what came, where it is the beginning of an escape or of a literal
-        self._in_text = False  # inside a string that is a value, and no half character waits
-        self._flows = False  # and nothing is held: a plain piece is a part of the string as it is
+        self._path: FieldPath = ()  # of the value that is being read
+        self._in_text = False  # inside a string that is a value, far from the limit, and no half character waits
+        self._flows = False  # and nothing is held: a plain short piece is a part of the string as it is
         self._broken: Broken | None = None
-        self._size = 0  # characters that came
+        self._size = 0  # characters that came, without those of the text: to count each piece would be much of its cost
         self._base = 0  # the position of the first character of what is being read
 
     def feed(self, text: str) -> tuple[FieldEvent, ...]:
-        size = self._size + len(text)
-        if self._flows and "\\" not in text and '"' not in text and text.isprintable() and size <= self._limit_chars:
-            if not text:
-                return ()
-            self._size = size
-            pieces = self._text.pieces
+        if self._flows and "\\" not in text and '"' not in text and text.isprintable() and 0 < len(text) <= SHORT_CHARS:
+            pieces = self._pieces
             pieces.append(text)
             if len(pieces) >= BLOCK_PIECES:
-                self._text.join_block()
-            return (FieldText(self._value.path, text),)
-        if self._in_text and size <= self._limit_chars:
-            return self._feed_escapes(text, size)
-        return () if self._broken is not None else self._feed_exactly(text, size)
+                self._join_block()
+            return (FieldText(self._path, text),)
+        if self._in_text and 0 < len(text) <= SHORT_CHARS:
+            return self._feed_escapes(text)
+        return self._feed_exactly(text) if self._broken is None else ()
 
-    def _feed_escapes(self, text: str, size: int) -> tuple[FieldEvent, ...]:
+    def _feed_escapes(self, text: str) -> tuple[FieldEvent, ...]:
         """Inside a string: a piece that has escapes, or characters that are not printable, but mostly not the end."""
         piece, held = self._held + text, ""
         if piece[-1] == "\\" or "\\u" in piece[-5:]:
             end = unfinished_escape(piece, 0)
             piece, held = piece[:end], piece[end:]
         if '"' in piece and '\\"' not in piece:  # surely the end
-            return self._feed_exactly(text, size)
+            return self._feed_exactly(text)
         try:
             piece = decode_string(f'"{piece}"')  # refused where the end of the string is in it
         except (msgspec.DecodeError, UnicodeEncodeError):
-            return self._feed_exactly(text, size)
-        self._size = size
+            return self._feed_exactly(text)
+        self._size += len(text) - len(piece)
         self._held = held
         self._flows = not held
         if not piece:
             return ()
-        pieces = self._text.pieces
+        pieces = self._pieces
         pieces.append(piece)
         if len(pieces) >= BLOCK_PIECES:
-            self._text.join_block()
-        return (FieldText(self._value.path, piece),)
+            self._join_block()
+        return (FieldText(self._path, piece),)
+
+    def _join_block(self) -> None:
+        self._text.join_block()
+        self._choose_way(self._size + self._text.length())
+
+    def _choose_way(self, came: int) -> None:
+        """See whether short pieces may take a short way: not near the limit, which a block of them must not pass."""
+        is_far = self._limit_chars - came > BLOCK_PIECES * SHORT_CHARS
+        self._in_text = self._state is TEXT and is_far and not self._text.halves.waiting and self._broken is None
+        self._flows = self._in_text and not self._held
 
     def snapshot(self) -> Any:
-        known = self._value.snapshot(self._text.joined() if self._state is TEXT else None)
+        text = None
+        if self._state is TEXT:
+            text = self._text.joined()
+            self._choose_way(self._size + self._text.length())
+        known = self._value.snapshot(text)
         return {} if known is None else known
 
     def finish(self) -> Any:
@@ -127,22 +141,25 @@ class PartialJson:
                 return self._number.convert(self._text.joined())
             except ValueError:
                 expected = TOO_MANY_DIGITS
-        raise DecodeError(f"expected {expected} at character {self._size}, where the JSON text ends")
+        came = self._size + self._text.length()
+        raise DecodeError(f"expected {expected} at character {came}, where the JSON text ends")
 
-    def _feed_exactly(self, text: str, size: int) -> tuple[FieldEvent, ...]:
-        self._base = self._size - len(self._held)
-        self._size = size
-        if size > self._limit_chars:
-            text = text[: self._limit_chars - size]
+    def _feed_exactly(self, text: str) -> tuple[FieldEvent, ...]:
+        came = self._size + self._text.length()
+        self._base = came - len(self._held)
+        came += len(text)
+        if came > self._limit_chars:
+            text = text[: self._limit_chars - came]
         text, self._held = self._held + text, ""
         at = 0
         while at < len(text) and self._broken is None:
             move = self._state.moves.get(text[at], self._state.otherwise)
             at = move(self, text, at)
-        if size > self._limit_chars and self._broken is None:
+        if came > self._limit_chars and self._broken is None:
             self._break(self._limit_chars - self._base, f"the end, since {self._limit_chars} characters are the limit")
-        self._in_text = self._state is TEXT and not self._text.halves.waiting and self._broken is None
-        self._flows = self._in_text and not self._held
+        self._size = came - self._text.length()
+        self._path = self._value.path
+        self._choose_way(came)
         return self._value.take_events()
 
     def _break(self, at: int, expected: str) -> None:

@@ -537,6 +537,28 @@ def test_too_long_is_broken_at_the_limit() -> None:
             assert parser.feed("x") == ()
 
 
+@pytest.mark.parametrize("looks", [0, 7, 600])
+@pytest.mark.parametrize("unit", ["x", "\\n", "\xa0", "\\u00e9"])
+def test_a_long_text_is_broken_at_the_limit_too(unit: str, looks: int) -> None:
+    """Also when somebody looks at it again and again. Short pieces of a string are not counted one by one."""
+    limit = 200_000
+    parser = PartialJson(limit_chars=limit)
+    pieces = cut('"' + unit * (250_000 // len(unit)), range(0, 250_000, 99))
+    came, told = 0, 0
+    events: tuple[FieldEvent, ...] = ()
+    for number, piece in enumerate(pieces):
+        events = parser.feed(piece)
+        told += sum(len(event.text) for event in events if isinstance(event, FieldText))
+        came += len(piece)
+        if came > limit:
+            break
+        assert not any(isinstance(event, Broken) for event in events)
+        if looks and number % looks == 0:
+            parser.snapshot()
+    assert events[-1] == Broken(limit, f"the end, since {limit} characters are the limit")
+    assert told == (limit - 1) // len(unit)
+
+
 def test_a_number_of_more_digits_than_python_reads_is_broken() -> None:
     digits = "9" * (sys.get_int_max_str_digits() + 1)
     assert fed([f"[1, {digits}]"])[1][-1] == Broken(4, "a number of fewer digits")
