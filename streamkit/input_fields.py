@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Collection, Iterator
+from collections.abc import Awaitable, Collection
 from typing import Any, TypeVar
 
 import anyio.lowlevel
@@ -51,7 +51,8 @@ class _CallFields:
         self._parser: PartialJson | None = PartialJson()
         self._begun: FieldPath | None = None  # of a string that has no text yet
 
-    def read(self, delta: str) -> Iterator[ToolInputField]:
+    def read(self, delta: str) -> list[ToolInputField]:
+        found: list[ToolInputField] = []
         for event in self._parser.feed(delta) if self._parser is not None else ():
             if isinstance(event, Broken):
                 self._parser = None
@@ -59,13 +60,14 @@ class _CallFields:
                 pass
             elif isinstance(event, FieldText):
                 self._begun = None
-                yield ToolInputField(self._call_id, event.path, event.text)
+                found.append(ToolInputField(self._call_id, event.path, event.text))
             elif isinstance(event, FieldOpened):
                 self._begun = event.path if event.kind == "string" else None
             elif isinstance(event, FieldValue):
-                yield ToolInputField(self._call_id, event.path, json.dumps(event.value))
+                found.append(ToolInputField(self._call_id, event.path, json.dumps(event.value)))
             elif event.path == self._begun:
-                yield ToolInputField(self._call_id, event.path, "")
+                found.append(ToolInputField(self._call_id, event.path, ""))
+        return found
 
 
 class _FieldsSink(Sink[Any]):
@@ -91,20 +93,17 @@ class _FieldsSink(Sink[Any]):
             self._calls.pop(event.call_id, None)
         return left
 
-    def _put_fields(self, left: Awaitable[None] | None, found: Iterator[ToolInputField]) -> Awaitable[None] | None:
-        for field in found:
+    def _put_fields(self, left: Awaitable[None] | None, found: list[ToolInputField]) -> Awaitable[None] | None:
+        for place, field in enumerate(found):
             if left is not None:
-                return self._send_fields(left, field, found)
+                return self._send_fields(left, found[place:])
             left = self._out.put(field)
         return left
 
-    async def _send_fields(
-        self, left: Awaitable[None], field: ToolInputField, others: Iterator[ToolInputField]
-    ) -> None:
+    async def _send_fields(self, left: Awaitable[None], found: list[ToolInputField]) -> None:
         await left
-        await self._out.send(field)
-        for other in others:
-            await self._out.send(other)
+        for field in found:
+            await self._out.send(field)
 
     async def send(self, event: Any) -> None:
         left = self.put(event)
