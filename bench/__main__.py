@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from . import channel, decoding, execution, growing, importing, peers, reducing, turns
+from . import channel, decoding, execution, growing, importing, partial, peers, reducing, turns
 from .measure import Figure, Skipped
 
 SUBJECTS: dict[str, Callable[[], Iterator[Figure | Skipped]]] = {
@@ -20,6 +20,7 @@ SUBJECTS: dict[str, Callable[[], Iterator[Figure | Skipped]]] = {
     "execution": execution.figures,
     "reducing": reducing.figures,
     "decoding": decoding.figures,
+    "partial": partial.figures,
     "turns": turns.figures,
     "growing": growing.figures,
     "importing": importing.figures,
