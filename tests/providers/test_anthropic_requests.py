@@ -303,6 +303,8 @@ def test_blank_text_is_left_out_and_so_is_a_message_of_nothing_else() -> None:
     ]
     assert messages_of((user("a"), assistant(" "), user("b"))) == [{"role": "user", "content": [said("a"), said("b")]}]
     assert messages_of((user(" "),)) == []
+    kept = messages_of((user("a"), thought(signature="s"), user(" "), assistant("b")))[1]["content"]
+    assert [block["type"] for block in kept] == ["thinking", "text"]
 
 
 def test_a_conversation_begins_with_the_person() -> None:
