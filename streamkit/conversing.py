@@ -52,9 +52,10 @@ def converse(
     request: what else the model is asked (instructions, limits, tool choice); its history and tools are replaced.
 
     max_turns, max_calls, max_tokens: what this run may use, inner runs counted in tokens. When one of them is used up
-    the model is asked for the last time, without tools, and `ended` is "turn_limit" (max_turns) or "budget". Calls that
-    it writes all the same are discarded, calls beyond max_calls answered as not run: the history is whole and may go
-    on. closing_turn: False asks the last turn as usual, and answers its calls as not run.
+    the model is asked for the last time, with `tool_choice="none"`, and `ended` is "turn_limit" (max_turns) or "budget".
+    (The tools stay in the request: some providers refuse a history with calls of tools that are not declared.) Calls
+    that it writes all the same are discarded, calls beyond max_calls answered as not run: the history is whole and may
+    go on. closing_turn: False asks the last turn as usual, and answers its calls as not run.
     max_repairs: how many turns the model has to mend its calls of one tool: after one more turn in a row in which all
     of them were `invalid_input`, `ended` is "repair_limit"; the last Output of the tool says what was wrong.
     timeout_seconds, idle_timeout_seconds: for the whole run, and until its next event; a slow consumer does not count,
@@ -93,8 +94,9 @@ def converse(
             if state.turn is not None:
                 return Next(state.settle(await out.forward(execute(state.waiting.values()))))
             last = used.up(state)
-            tools = () if last is not None and closing_turn else toolkit.specs
-            ask = msgspec.structs.replace(request or TurnRequest(()), history=state.history, tools=tools)
+            ask = msgspec.structs.replace(request or TurnRequest(()), history=state.history, tools=toolkit.specs)
+            if last is not None and closing_turn:
+                ask = msgspec.structs.replace(ask, tool_choice="none")
             turn = await out.forward(toolkit.listen(model.stream_turn(ask)))
             if last is not None and (closing_turn or turn.wants_more):
                 settled = state.add(turn, [_not_run(call) for call in turn.calls])

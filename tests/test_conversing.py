@@ -79,10 +79,13 @@ def last_text(state: Conversation) -> str:
 # Limits
 
 
-async def test_the_last_turn_is_asked_without_tools() -> None:
+async def test_the_last_turn_may_not_call_tools() -> None:
     model = ScriptedModel([call("read")], ["Enough, so: ", call("read", call_id="again")])
     events, state = await seen(converse(model, KIT, GO, max_turns=2))
-    assert [bool(request.tools) for request in model.requests] == [True, False]
+    assert [(request.tool_choice, request.tools) for request in model.requests] == [
+        ("auto", KIT.specs),
+        ("none", KIT.specs),
+    ]
     assert ToolInputAbandoned("again", "discarded", "the turn may not call tools") in events
     assert (state.ended, state.turns, ran) == ("turn_limit", 2, ["a"])
 
@@ -90,7 +93,7 @@ async def test_the_last_turn_is_asked_without_tools() -> None:
 async def test_without_a_closing_turn_the_last_calls_are_answered_as_not_run() -> None:
     model = ScriptedModel([call("read")], [call("read")])
     _, state = await seen(converse(model, KIT, GO, max_turns=2, closing_turn=False))
-    assert [bool(request.tools) for request in model.requests] == [True, True]
+    assert [request.tool_choice for request in model.requests] == ["auto", "auto"]
     assert (state.ended, last_text(state)) == ("turn_limit", "This call did not run: the limit was reached.")
 
 
@@ -113,7 +116,7 @@ async def test_calls_beyond_the_limit_are_answered_as_not_run() -> None:
     _, state = await seen(converse(model, KIT, GO, max_calls=2))
     assert sorted(ran) == ["a", "b"]
     assert [item.failed for item in state.history if isinstance(item, ToolOutput)] == [False, False, True]
-    assert (state.ended, model.requests[1].tools) == ("budget", ())
+    assert (state.ended, model.requests[1].tool_choice) == ("budget", "none")
 
 
 async def test_no_more_turns_are_asked_when_the_tokens_are_used_up() -> None:
