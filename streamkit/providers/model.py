@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Protocol
 
@@ -120,13 +120,18 @@ class TurnRun:
             try:
                 self._builder.add_all(batch, events)
             finally:  # what came before a failure counts
-                await self._send(events)
+                if events:
+                    self.has_shown = True
+                    self._unsent = iter(events)
+                    for event in self._unsent:
+                        left = self._out.put(event)  # send() would cost a coroutine for each event
+                        if left is not None:
+                            await left
             if self._builder.finished:
                 return
         raise IncompleteStream("the answer ended before the turn did")
 
     async def _send(self, events: Sequence[TurnEvent]) -> None:
-        self.has_shown = self.has_shown or bool(events)
         self._unsent = iter(events)
         for event in self._unsent:
             await self._out.send(event)
@@ -157,18 +162,24 @@ def new_turn_id() -> str:
     return f"turn_{os.urandom(12).hex()}"
 
 
-async def decoded(body: AsyncIterable[bytes], decoder: Decoder) -> AsyncGenerator[Sequence[Part], None]:
-    """The parts of each piece of a body, none where it held none. Nothing is read after the end of the turn.
+async def decoded(
+    body: AsyncIterable[bytes], decoder: Decoder, heard: Callable[[Sequence[Part]], object] | None = None
+) -> AsyncGenerator[Sequence[Part], None]:
+    """The parts of a body. Nothing is read after the end of the turn.
 
-    A turn whose end was declared is whole, even if the connection breaks before the body ends.
+    A turn whose end was declared is whole, even if the connection breaks before the body ends. heard: told of the parts
+    of each piece, also where it held none.
     """
     iterator = aiter(body)
     try:
         async for data in iterator:
             parts = decoder.feed(data)
-            yield parts
-            if parts and isinstance(parts[-1], Finished | Failed):
-                return
+            if heard is not None:
+                heard(parts)
+            if parts:
+                yield parts
+                if isinstance(parts[-1], Finished | Failed):
+                    return
     except ConnectionFailed as broken:
         parts = list(decoder.end())
         if not parts or type(parts[-1]) is not Finished:

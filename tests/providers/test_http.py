@@ -7,62 +7,18 @@ import sys
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 from anyio.abc import SocketStream
 
-from streamkit.errors import (
-    ConnectionFailed,
-    DefinitionError,
-    IncompleteStream,
-    ModelError,
-    NotAStream,
-    ProviderError,
-)
-from streamkit.items import user
-from streamkit.providers.http import _kept, json_bytes, retry_after, without_secrets
-from streamkit.providers.model import Model
+from streamkit.errors import ConnectionFailed, DefinitionError, ProviderError
+from streamkit.providers.client import _kept
+from streamkit.providers.http import json_bytes
 from streamkit.providers.openai_chat import openai_chat
-from streamkit.turns import TextDelta, ToolInputAbandoned, ToolInputDelta, ToolInputStart, Turn, TurnEvent, TurnRequest
+from streamkit.turns import TextDelta, ToolInputAbandoned, ToolInputDelta, ToolInputStart, TurnEvent
 
-from .loopback import CHUNKED, Loopback, Say, answer, chunk, head, hold, serve
-
-KEY = "sk-very-secret-key"
-REQUEST = TurnRequest((user("hi"),))
-
-
-def event(delta: str, finish: str = "null") -> bytes:
-    return b'data: {"choices":[{"index":0,"delta":%b,"finish_reason":%b}]}\n\n' % (delta.encode(), finish.encode())
-
-
-HI = event('{"content":"Hi"}')
-STOP = event("{}", '"stop"')
-DONE = b"data: [DONE]\n\n"
-HALF_A_CALL = event('{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]}')
-
-
-def model_at(server: Loopback, **options: Any) -> Model:
-    return openai_chat("m", base_url=server.url, api_key=KEY, **options)
-
-
-def say(*pieces: bytes) -> Say:
-    """Send the pieces one by one, then close the connection."""
-
-    async def send(stream: SocketStream) -> None:
-        for piece in pieces:
-            await stream.send(piece)
-
-    return send
-
-
-async def run(*answers: bytes | Say, **options: Any) -> Turn:
-    async with serve(*answers) as server:
-        return await model_at(server, **options).stream_turn(REQUEST)
-
-
-async def failure_of(*answers: bytes | Say, **options: Any) -> ModelError:
-    with pytest.raises(ModelError) as raised:
-        await run(*answers, **options)
-    return raised.value
+from .asking import DONE, HALF_A_CALL, HI, KEY, REQUEST, STOP, model_at, run, say, say_and_hold, words, words_at
+from .loopback import CHUNKED, answer, chunk, head, hold, serve
 
 
 async def test_a_turn_is_asked_for_and_streamed() -> None:
@@ -112,152 +68,54 @@ async def test_the_key_comes_from_the_environment_when_a_turn_is_run(monkeypatch
     assert server.asked[1].headers["authorization"] == "Bearer from-environment"
 
 
-async def test_who_sent_no_key_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    async with serve(answer(b"", status="401 Unauthorized")) as server:
-        with pytest.raises(ProviderError, match="no key was sent: give api_key=…, or set OPENAI_API_KEY"):
-            await openai_chat("m", base_url=server.url).stream_turn(REQUEST)
-
-
-async def test_a_key_appears_nowhere() -> None:
-    body = b'{"error":{"message":"Incorrect API key: %b"}}' % KEY.encode()
-    async with serve(answer(body, status="401 Unauthorized", kind="application/json")) as server:
-        model = model_at(server, headers={"x-other-secret": "another-secret"})
-        with pytest.raises(ProviderError) as raised:
-            await model.stream_turn(REQUEST)
-    assert str(raised.value) == "the provider answered 401 Unauthorized: Incorrect API key: [hidden]"
-    for text in (repr(model), repr(model.stream_turn(REQUEST)), repr(raised.value), repr(raised.value.__cause__)):
-        assert KEY not in text
-        assert "another-secret" not in text
-
-
-async def test_a_key_in_the_stream_is_hidden_too() -> None:
-    error = await failure_of(answer(HI + b'data: {"error":{"message":"bad key %b"}}\n\n' % KEY.encode()))
-    assert str(error) == "bad key [hidden]"
-
-
-def test_only_what_is_long_enough_to_be_a_secret_is_hidden() -> None:
-    assert without_secrets("blue 12345678 Bearer", ["blue", "Bearer 12345678"]) == "blue [hidden] Bearer"
-
-
 def test_an_address_that_is_none_is_told_at_once() -> None:
     with pytest.raises(DefinitionError, match="'localhost:8080/v1/chat/completions' does not"):
         openai_chat("m", base_url="localhost:8080/v1")
 
 
-# Answers that say no, or are no stream
-
-
-JSON, PAGE = "application/json", "text/html; charset=utf-8"
-
-
-@pytest.mark.parametrize(
-    ("status", "kind", "body", "message"),
-    [
-        ("429 Too Many", JSON, b'{"error":{"message":"slow down","type":"rate_limit"}}', "slow down (rate_limit)"),
-        ("422 No", JSON, b'{"detail":[{"msg":"a"},{"msg":"b"}]}', "a; b"),
-        ("404 Not Found", "text/plain", b"no such\n model", "no such model"),
-        ("500 Oh", "", b"", "Oh"),
-        ("502 Bad", PAGE, b"<html><title>Bad\n gateway</title>", "Bad gateway"),
-        ("502 Bad", PAGE, b"<html>", "<html>"),
-        ("307 Moved", "", b"", "Moved"),
-    ],
-)
-async def test_a_status_that_says_no_says_why(status: str, kind: str, body: bytes, message: str) -> None:
-    error = await failure_of(answer(body, status=status, kind=kind))
-    told, _, asked = str(error).partition("; asked was ")
-    assert (type(error), told) == (ProviderError, f"the provider answered {status}: {message}")
-    assert error.status == int(status[:3])
-    is_elsewhere = error.status in (307, 404)
-    assert asked.endswith("/chat/completions, see base_url") if is_elsewhere else not asked
+def test_a_password_in_an_address_is_refused_since_it_would_be_logged() -> None:
+    with pytest.raises(DefinitionError, match=r"the address of h holds a password: give it as a header") as raised:
+        openai_chat("m", base_url="http://me:secret@h/v1")
+    assert "secret" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("kind", "body", "error", "message"),
+    ("options", "told"),
     [
-        (PAGE, b"<html><title>Log in</title>", NotAStream, "the answer is a web page: Log in"),
-        (JSON, b'{"error":"no capacity"}', ProviderError, "no capacity"),
-        (JSON, b'{"choices":[]}', NotAStream, "the answer is one JSON body instead of a stream of events"),
-        ("text/event-stream", b'{"error":"no capacity"}', ProviderError, "no capacity"),
-        ("text/plain", b"<html>\n", NotAStream, "the answer is no stream of events, it begins with <html>"),
+        ({"timeout": 3}, "there is no option timeout of a connection, only headers, connect_timeout_seconds, idle_"),
+        ({"idle_timeout_seconds": 0}, "idle_timeout_seconds is a number of seconds above 0, not 0"),
+        ({"total_timeout_seconds": None}, "total_timeout_seconds is a number of seconds above 0, not None"),
+        ({"retries": -1}, "retries is a number from 0 upwards, not -1"),
+        ({"transport": httpx2.HTTPTransport}, "transport is an asynchronous transport of httpx2, not type"),
     ],
 )
-async def test_an_answer_that_is_no_stream_says_what_it_is(
-    kind: str, body: bytes, error: type[ModelError], message: str
-) -> None:
-    raised = await failure_of(answer(body, kind=kind))
-    assert (type(raised), str(raised), raised.status) == (error, message, 200)
+def test_an_option_that_means_nothing_is_told_at_once(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(DefinitionError, match=told):
+        openai_chat("m", **options)
 
 
-async def test_an_error_has_the_request_id_and_when_to_ask_again() -> None:
-    error = await failure_of(answer(b"", "x-request-id: req_1", "retry-after: 3", status="429 No"))
-    assert (error.request_id, error.retry_after, error.status, error.turn) == ("req_1", 3, 429, None)
+async def test_a_transport_of_ones_own_sends_the_requests_and_is_left_open() -> None:
+    class Own(httpx2.AsyncBaseTransport):
+        closed = False
+
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            return httpx2.Response(200, content=HI + STOP, headers={"content-type": "text/event-stream"})
+
+        async def aclose(self) -> None:
+            self.closed = True
+
+    own = Own()
+    model = openai_chat("m", base_url="http://nowhere.invalid", transport=own)
+    assert [(await model.stream_turn(REQUEST)).text for _ in range(2)] == ["Hi", "Hi"]
+    assert not own.closed
 
 
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({"retry-after": "3"}, 3),
-        ({"retry-after": "2.5"}, 2.5),
-        ({"retry-after": "-1"}, 0),
-        ({"retry-after": "30", "retry-after-ms": "1500"}, 1.5),
-        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0),
-        ({"retry-after": "soon"}, None),
-        ({"retry-after": "inf"}, None),
-        ({}, None),
-    ],
-)
-def test_when_to_ask_again_is_read_in_each_form(headers: dict[str, str], seconds: float | None) -> None:
-    assert retry_after(headers) == seconds
-
-
-# Bodies that end badly
-
-
-async def test_a_body_that_ends_before_the_turn_does_is_an_error_with_the_turn() -> None:
-    error = await failure_of(answer(HI + HALF_A_CALL, "x-request-id: req_1"))
-    assert isinstance(error, IncompleteStream)
-    assert (error.status, error.request_id) == (200, "req_1")
-    assert error.turn is not None
-    assert (error.turn.text, error.turn.stop_reason) == ("Hi", "error")
-    assert [call.abandoned for call in error.turn.dropped] == ["incomplete"]
-
-
-async def test_an_error_in_the_stream_keeps_the_status_it_names() -> None:
-    error = await failure_of(answer(HI + b'data: {"error":{"message":"overloaded","code":529}}\n\n', "request-id: r"))
-    assert (type(error), str(error), error.status, error.request_id) == (ProviderError, "overloaded", 529, "r")
-
-
-async def test_a_connection_that_breaks_in_a_body_is_an_error_with_the_turn() -> None:
-    error = await failure_of(say(head(CHUNKED), chunk(HI), b"ff\r\ndata:"))
-    assert isinstance(error, ConnectionFailed)
-    assert str(error).startswith("the connection to 127.0.0.1 broke: ")
-    assert error.turn is not None
-    assert error.turn.text == "Hi"
-
-
-async def test_a_connection_that_breaks_after_the_end_was_declared_spoils_nothing() -> None:
-    assert (await run(say(head(CHUNKED), chunk(HI + STOP), b"ff\r\ndata:"))).text == "Hi"
-
-
-async def test_nobody_at_the_address_is_an_error_without_a_turn() -> None:
-    async with serve() as server:
-        pass
-    with pytest.raises(ConnectionFailed, match=r"127\.0\.0\.1 could not be reached") as raised:
-        await model_at(server).stream_turn(REQUEST)
-    assert (raised.value.turn, raised.value.status) == (None, None)
-
-
-async def say_no_more(stream: SocketStream) -> None:
-    await stream.send(head(CHUNKED) + chunk(HI + HALF_A_CALL))
-    await hold(stream)
-
-
-async def test_a_silence_that_is_too_long_is_an_error() -> None:
-    error = await failure_of(say_no_more, idle_timeout_seconds=0.05)
-    assert (type(error), str(error)) == (ConnectionFailed, "127.0.0.1 sent nothing for 0.05 seconds")
-    assert error.turn is not None
-    assert error.turn.text == "Hi"
+async def test_a_dialect_of_ones_own_speaks_over_the_same_connections() -> None:
+    async with serve(words("Well\n\nf\n.\n")) as server:
+        turn = await words_at(server).stream_turn(REQUEST)
+    assert (turn.text, [call.name for call in turn.dropped]) == ("Well", ["f"])  # no tool was offered
+    assert (server.asked[0].target, server.asked[0].body) == ("/v1/words", {"model": "w", "asked": 1})
+    assert server.asked[0].headers["x-goog-api-key"] == KEY
 
 
 # Connections
@@ -311,7 +169,7 @@ async def test_a_server_that_never_answers_is_not_asked_for_ever() -> None:
 
 
 async def test_who_leaves_closes_the_connection() -> None:
-    async with serve(say_no_more) as server:
+    async with serve(say_and_hold(HI + HALF_A_CALL)) as server:
         async with model_at(server).stream_turn(REQUEST).open() as events:
             async for some in events:
                 if isinstance(some, TextDelta):
@@ -329,7 +187,7 @@ async def test_a_cancelled_turn_abandons_its_call_and_closes_the_connection(wait
         if type(some) is wait_for:
             reached.set()
 
-    async with serve(say_no_more) as server:
+    async with serve(say_and_hold(HI + HALF_A_CALL)) as server:
         async with anyio.create_task_group() as tasks:
             turn = model_at(server).stream_turn(REQUEST).tap(note)
 
@@ -361,7 +219,7 @@ async def test_a_turn_cancelled_before_its_answer_closes_the_connection() -> Non
 
 
 async def test_an_error_of_the_consumer_leaves_as_itself_and_closes_the_connection() -> None:
-    async with serve(say_no_more) as server:
+    async with serve(say_and_hold(HI + HALF_A_CALL)) as server:
         with pytest.raises(ZeroDivisionError):
             async with model_at(server).stream_turn(REQUEST).open() as events:
                 async for some in events:
@@ -372,7 +230,7 @@ async def test_an_error_of_the_consumer_leaves_as_itself_and_closes_the_connecti
 
 async def test_an_answer_that_was_not_read_to_its_end_leaves_no_generator_behind() -> None:
     failing = answer(HI + b'data: {"error":{"message":"overloaded"}}\n\n' + DONE)
-    async with serve(failing, say_no_more) as server:
+    async with serve(failing, say_and_hold(HI + HALF_A_CALL)) as server:
         with pytest.raises(ProviderError):
             await model_at(server).stream_turn(REQUEST)
         async with model_at(server).stream_turn(REQUEST).open() as events:
