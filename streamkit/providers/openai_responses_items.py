@@ -67,6 +67,11 @@ class OutputItem:
         return tuple(each for each in (self.call_id, self.item_id) if each is not None)
 
     @property
+    def text(self) -> str:
+        """All that was sent of it."""
+        return "".join(piece for parts in self.texts.values() for pieces in parts.values() for piece in pieces)
+
+    @property
     def tool_id(self) -> str:
         """What a tool of the provider is called by, which may have no id."""
         return word(self.item_id) or f"{self.kind}_{self.number}"
@@ -116,6 +121,11 @@ def text_of(part: object) -> tuple[str, str]:
         case {"type": "refusal", "refusal": str(text)}:
             return "refusal", text
     return "", ""
+
+
+def texts_of(told: dict[str, Any]) -> str:
+    """The texts of all parts of an item."""
+    return "".join(text_of(part)[1] for field in ("summary", "content") for part in list_of(told.get(field)))
 
 
 def scalar(value: Any) -> Place:

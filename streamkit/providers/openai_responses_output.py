@@ -27,6 +27,7 @@ from .openai_responses_items import (
     opaque_of,
     scalar,
     text_of,
+    texts_of,
     word,
 )
 
@@ -77,7 +78,7 @@ class Output:
         self.items.append(item)
         placed = self._placed.setdefault(kind, {})
         is_next_message = kind == "message" and self._writing is not None and self._writing.kind == kind
-        if is_next_message or (kind == "reasoning" and placed):
+        if is_next_message or kind == "reasoning":
             parts.append(NextItem())
         place = _place(index, told)
         placed.pop(place, None)  # so that it is the last
@@ -138,7 +139,7 @@ class Output:
         """An item is said to be done, and told whole."""
         kind, item_id, call_id = told["type"], scalar(told.get("id")), word(told.get("call_id"))
         item = self.find(kind, index, item_id)
-        if kind in CALLS and call_id is not None and (item is None or item.call_id not in (None, call_id)):
+        if call_id is not None and (item is None or item.call_id not in (None, call_id)):
             item = self._by_call_id.get((kind, call_id), item)
         if item is None or (item.is_done and _is_another(item, index, told)):
             item = self._begin(kind, index, told, parts)
@@ -172,10 +173,11 @@ class Output:
                 take(place, at_place if is_same else by_id.get((item["type"], told_id)))
         for place, item in told.items():
             take(place, here(place, item))
-        in_order = {kind: iter([item for item in free.values() if item.kind == kind]) for kind in PARTS}
+        in_order = {kind: [item for item in reversed(free.values()) if item.kind == kind] for kind in PARTS}
         for place, item in told.items():
-            if place not in known and item["type"] in in_order:
-                take(place, next(in_order[item["type"]], None))
+            rest = in_order.get(item["type"])
+            if rest and place not in known and texts_of(item).startswith(rest[-1].text):
+                take(place, rest.pop())
         return known
 
     def read_added(self, parts: list[Part]) -> None:
@@ -224,7 +226,7 @@ class Output:
     def _keep_opaque(self, item: OutputItem, told: dict[str, Any], parts: list[Part]) -> None:
         if item.kind == "message":
             opaque = opaque_of(told)
-            if opaque and self._writing is item and "output_text" in item.texts:
+            if opaque and self._writing is item:
                 parts.append(TextOpaque(opaque, DIALECT))
                 self._writing = None
             return
@@ -242,7 +244,7 @@ class Output:
         if call_id or name:
             item.call_id, item.name = item.call_id or call_id, item.name or name
             parts.append(InputDelta("", item.number, call_id, name))
-        if is_first and told is not item.told:
+        if is_first:
             _keep_opaque_of_call(item, told, parts)
         if told.get("status") != "incomplete":
             self._end_call(item, told.get(CALLS[item.kind]), parts)

@@ -119,6 +119,13 @@ WHOLE_CALL = (added(call(id="fc_1")), arguments(OBJECT), done(call(OBJECT, id="f
         [text("Hi "), text("you"), incomplete({"reason": "max_output_tokens"}, message("Hi you"))],
         [text("Hi "), incomplete({"reason": "content_filter"}, message("Hi you"))],
         [added({"type": "reasoning"}), added(message()), text("Hi you"), completed(message("Hi you"))],
+        [event("output_text.done", text="Hi you"), completed()],
+        [
+            added(message(id="1")),
+            text("Hi ", item_id="2"),
+            done(message("Hi you", id="3")),
+            completed(message("Hi you")),
+        ],
     ],
 )
 def test_text_is_complete_and_comes_once(events: list[dict[str, Any]]) -> None:
@@ -142,6 +149,26 @@ def test_messages_of_the_last_response_are_found_by_their_order_where_nothing_el
     assert [event.text for event in found.events if isinstance(event, TextDelta)] == ["a", "b", "a", "b", "c"]
 
 
+def test_the_last_response_may_lack_items_and_have_others() -> None:
+    one, other = message("a", id="msg_1"), message("b", id="msg_2")
+    begun = [text("a", 0, item_id="msg_1"), text("b", 1, item_id="msg_2")]
+    assert read(*begun, completed(message("bb", id="msg_2"))).turn.text == "abb"
+    assert read(*begun, completed(other, message("c", id="msg_3"))).turn.text == "abc"
+    assert read(text("a", 4, item_id="msg_1"), text("b", 7), completed(one, message("bb"))).turn.text == "abb"
+
+
+def test_the_parts_of_a_message_are_one_message() -> None:
+    found = read(text("a"), text("b", content_index=1), completed(message("a", "b", "c")))
+    assert found.turn.items == (assistant("abc"),)
+
+
+def test_what_was_only_added_is_not_whole() -> None:
+    early = reasoning(id="rs_1", encrypted_content="half of")
+    found = read(added(early), added({"type": "web_search_call", "id": "ws_1"}, 1), completed())
+    assert found.turn.items == ()
+    assert read(added(call('{"k')), done(call(OBJECT)), completed()).turn.calls[0].arguments == OBJECT
+
+
 def test_a_message_with_the_index_of_another_one_is_another_one() -> None:
     one, other = message("a", id="msg_1"), message("b", id="msg_2")
     for events in (
@@ -149,8 +176,17 @@ def test_a_message_with_the_index_of_another_one_is_another_one() -> None:
         [added(message(id="msg_1")), text("a"), added(message(id="msg_2")), text("b")],
         [done(one), done(other)],
     ):
-        found = read(*events, completed(one, other))
-        assert [item.text for item in found.turn.items if isinstance(item, Message)] == ["a", "b"]
+        for last in (completed(one, other), completed()):
+            found = read(*events, last)
+            assert [item.text for item in found.turn.items if isinstance(item, Message)] == ["a", "b"]
+
+
+def test_items_without_ids_are_told_apart_by_their_index_alone() -> None:
+    for first, second in ((message("a", id="1"), message("a")), (message("a"), message("a", id="1"))):
+        assert read(done(first), done(second), completed()).turn.text == "a"
+    for indexes, texts in (((0, 0), ["a"]), ((0, 1), ["a", "a"]), ((None, None), ["a", "a"])):
+        found = read(*(done(message("a"), index) for index in indexes), completed())
+        assert [item.text for item in found.turn.items if isinstance(item, Message)] == texts
 
 
 def test_an_item_that_is_added_twice_is_one() -> None:
@@ -172,9 +208,20 @@ def test_the_ids_and_the_phase_of_a_message_are_kept() -> None:
     found = read(
         text("a"), done(message("a", id="msg_1", phase="commentary", status="completed", role="assistant")), completed()
     )
-    assert found.turn.items == (
-        Message("assistant", "a", opaque={"openai_responses": {"id": "msg_1", "phase": "commentary"}}),
+    assert found.turn.items == (Message("assistant", "a", opaque=kept({"id": "msg_1", "phase": "commentary"})),)
+
+
+def test_the_id_of_a_message_that_nothing_but_its_pieces_told_is_kept() -> None:
+    assert read(text("a", item_id="msg_1"), completed()).turn.items == (
+        Message("assistant", "a", opaque=kept({"id": "msg_1"})),
     )
+    assert read(text("a"), completed()).turn.items == (assistant("a"),)
+
+
+def test_the_id_of_a_message_that_reasoning_has_cut_off_makes_no_blank_one() -> None:
+    thought = reasoning(id="rs_1", encrypted_content="x")
+    found = read(text("a"), done(thought, 1), done(message("a", id="msg_1")), completed())
+    assert found.turn.items == (assistant("a"), Reasoning("", "trace", kept(thought)))
 
 
 def test_the_id_of_a_message_that_a_call_has_cut_off_makes_no_blank_one() -> None:
@@ -298,6 +345,7 @@ def test_what_is_kept_of_reasoning_goes_to_no_other() -> None:
         [arguments(OBJECT), done(call(OBJECT))],
         [arguments(OBJECT)],
         [event("function_call_arguments.done", arguments=OBJECT), done(call(OBJECT))],
+        [arguments(OBJECT), event("function_call_arguments.done", arguments=OBJECT), done(call(OBJECT))],
         [added(call(id="x"), None), arguments(OBJECT, None, item_id="x"), done(call(OBJECT, id="x"), None)],
         [added(call(id="x"), None), arguments(OBJECT, None, item_id="y"), done(call(OBJECT, id="z"), None)],
         [added(call(id="x"), None), arguments(OBJECT, 0, item_id="x")],
@@ -327,10 +375,24 @@ def test_a_call_without_arguments_has_none() -> None:
 
 
 def test_a_call_is_available_when_it_is_said_to_be_done() -> None:
-    found = read(*WHOLE_CALL, {"type": "error", "message": "no"})
-    assert found.events[:3] == [ToolInputStart("a", "f"), ToolInputDelta("a", OBJECT), ToolInputAvailable("a", OBJECT)]
-    assert [made.abandoned for made in found.turn.dropped] == ["discarded"]
-    assert isinstance(found.error, ProviderError)
+    for events in (
+        WHOLE_CALL,
+        [added(call()), arguments(OBJECT), done(call())],
+        [added(call()), event("function_call_arguments.done", arguments=OBJECT)],
+        [done(call(OBJECT))],
+    ):
+        found = read(*events, ERROR)
+        start = [ToolInputStart("a", "f"), ToolInputDelta("a", OBJECT), ToolInputAvailable("a", OBJECT)]
+        assert found.events[:3] == start
+        assert [made.abandoned for made in found.turn.dropped] == ["discarded"]
+        assert isinstance(found.error, ProviderError)
+
+
+def test_a_call_that_has_only_the_id_of_its_item_is_called_by_it() -> None:
+    (made,) = read(
+        done({"type": "function_call", "id": "fc_9", "name": "f", "arguments": OBJECT}), completed()
+    ).turn.calls
+    assert made.call_id == "fc_9"
 
 
 def test_calls_that_are_written_at_the_same_time_and_end_together_stay_apart() -> None:
@@ -425,7 +487,9 @@ def test_a_custom_call_has_plain_text(events: list[dict[str, Any]]) -> None:
 def test_what_else_a_call_has_is_kept() -> None:
     caller = {"type": "program", "caller_id": "p"}
     found = read(
-        added(call(id="fc_1")), done(call(OBJECT, caller=caller, namespace="n", status="completed")), completed()
+        added(call(id="fc_1")),
+        done(call(OBJECT, caller=caller, namespace="n", status="completed")),
+        completed(call(OBJECT, id="fc_2")),
     )
     assert found.turn.calls[0].opaque == kept({"id": "fc_1", "caller": caller, "namespace": "n"})
 
@@ -461,16 +525,20 @@ def test_a_tool_of_the_provider_is_told_and_goes_back_as_it_came(
 
 @pytest.mark.parametrize("kind", ["mcp_call", "code_interpreter_call"])
 def test_a_tool_of_the_provider_is_told_as_soon_as_its_input_is_whole(kind: str) -> None:
-    begun = {"type": kind, "id": "x_1", "name": "f"}
+    name = "f" if kind == "mcp_call" else kind
+    begun = {"type": kind, "id": "x_1", **({"name": name} if kind == "mcp_call" else {})}
     item = {**begun, "arguments": OBJECT, "code": OBJECT, "output": "y", "outputs": "y"}
     field, word = ("arguments", "mcp_call_arguments") if kind == "mcp_call" else ("code", "code_interpreter_call_code")
     told = event(f"{word}.done", 0, item_id="x_1", **{field: OBJECT})
     turn = read(added(begun), event(f"{word}.delta", delta="{"), told, told, done(item), told, completed(item)).turn
     assert turn.items == (
-        ProviderTool("x_1", "f", {"k": 1}, None, kind),
-        ProviderTool("x_1", "f", None, "y", kind, kept(item)),
+        ProviderTool("x_1", name, {"k": 1}, None, kind),
+        ProviderTool("x_1", name, None, "y", kind, kept(item)),
     )
     assert sent(*turn.items) == [item]
+    assert read(told, done(item), told, completed()).turn.items == (
+        ProviderTool("x_1", name, {"k": 1}, "y", kind, kept(item)),
+    )
 
 
 @pytest.mark.parametrize(
@@ -625,6 +693,7 @@ def test_a_body_that_is_no_stream_is_told() -> None:
         ([], True),
         ([*WHOLE_CALL], True),
         ([added(call()), event("function_call_arguments.done", arguments=OBJECT)], True),
+        ([added(call()), done(call())], True),
         ([added(call()), arguments(OBJECT)], False),
         ([added(call(), 1), *WHOLE_CALL], False),
     ],
