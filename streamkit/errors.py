@@ -35,6 +35,7 @@
     │   ├── JournalMismatch    a call is not the one that was written down
     │   ├── RunIsHeld          another process or task drives the run
     │   └── UnknownRun         nothing is written down of the run
+    ├── RecordingError         a recording cannot be replayed
     └── LocalModelError        the local model did not start, or ended
 
 A mistake of the program is raised where it is made, with its fix. What a model should read is no exception but a
@@ -247,6 +248,10 @@ class InvalidAnswer(AnswerError):
     """The answer does not fit its type, and may not be asked for again; the message says what is wrong."""
 
     kind = "invalid_answer"
+
+
+class RecordingError(StreamkitError):
+    """A recorded exchange with a provider cannot be read, or holds no answer to what is asked."""
 
 
 class LocalModelError(StreamkitError):
