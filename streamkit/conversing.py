@@ -52,7 +52,7 @@ def converse(
     request: what else the model is asked (instructions, limits, tool choice); its history and tools are replaced.
 
     max_turns, max_calls, max_tokens: what this run may use, inner runs counted in tokens. When one of them is used up
-    the model is asked for the last time, with `tool_choice="none"`, and `ended` is "turn_limit" (max_turns) or "budget".
+    the model is asked for the last time, with `tool_choice="none"`, and `ended` is "turn_limit" (turns) or "budget".
     (The tools stay in the request: some providers refuse a history with calls of tools that are not declared.) Calls
     that it writes all the same are discarded, calls beyond max_calls answered as not run: the history is whole and may
     go on. closing_turn: False asks the last turn as usual, and answers its calls as not run.

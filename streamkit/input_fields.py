@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Collection
+from collections.abc import Awaitable, Collection, Sequence
 from typing import Any, TypeVar
 
 import anyio.lowlevel
@@ -38,7 +38,29 @@ async def fields(out: Sink[E | ToolInputField], source: Flow[E, R], *, only: str
     if not out.watched:
         return await out.forward(source)
     names = (only,) if isinstance(only, str) else only
-    return await _FieldsSink(out, names, {}).forward(source)
+    return await _FieldsSink(out, FieldReader(names)).forward(source)
+
+
+class FieldReader:
+    """The same without a flow: read(event) -> the fields that follow an event. only: see `fields`."""
+
+    __slots__ = ("_calls", "_only")
+
+    def __init__(self, only: Collection[str] | None = None) -> None:
+        self._only = only
+        self._calls: dict[str, _CallFields] = {}  # those that are being written, by call id
+
+    def read(self, event: object) -> Sequence[ToolInputField]:
+        kind = type(event)
+        if kind is ToolInputDelta:
+            call = self._calls.get(event.call_id)  # type: ignore[attr-defined]  # isinstance would cost more
+            return () if call is None else call.read(event.delta)  # type: ignore[attr-defined]
+        if isinstance(event, ToolInputStart):
+            if self._only is None or event.tool in self._only:
+                self._calls[event.call_id] = _CallFields(event.call_id)
+        elif isinstance(event, ToolInputAvailable | ToolInputAbandoned):
+            self._calls.pop(event.call_id, None)
+        return ()
 
 
 class _CallFields:
@@ -73,34 +95,25 @@ class _CallFields:
 class _FieldsSink(Sink[Any]):
     """Passes everything on, in `put`: this stands before every event of a run."""
 
-    __slots__ = ("_calls", "_only", "_out")
+    __slots__ = ("_out", "_reader")
 
-    def __init__(self, out: Sink[Any], only: Collection[str] | None, calls: dict[str, _CallFields]) -> None:
+    def __init__(self, out: Sink[Any], reader: FieldReader) -> None:
         self._out = out
-        self._only = only
-        self._calls = calls  # those that are being written, by call id
+        self._reader = reader
 
     def put(self, event: Any) -> Awaitable[None] | None:
         left = self._out.put(event)
-        kind = type(event)
-        if kind is ToolInputDelta:
-            if (call := self._calls.get(event.call_id)) is not None:
-                return self._put_fields(left, call.read(event.delta))
-        elif kind is ToolInputStart:
-            if self._only is None or event.tool in self._only:
-                self._calls[event.call_id] = _CallFields(event.call_id)
-        elif kind is ToolInputAvailable or kind is ToolInputAbandoned:
-            self._calls.pop(event.call_id, None)
-        return left
+        found = self._reader.read(event)
+        return self._put_fields(left, found) if found else left
 
-    def _put_fields(self, left: Awaitable[None] | None, found: list[ToolInputField]) -> Awaitable[None] | None:
+    def _put_fields(self, left: Awaitable[None] | None, found: Sequence[ToolInputField]) -> Awaitable[None] | None:
         for place, field in enumerate(found):
             if left is not None:
                 return self._send_fields(left, found[place:])
             left = self._out.put(field)
         return left
 
-    async def _send_fields(self, left: Awaitable[None], found: list[ToolInputField]) -> None:
+    async def _send_fields(self, left: Awaitable[None], found: Sequence[ToolInputField]) -> None:
         await left
         for field in found:
             await self._out.send(field)
@@ -111,7 +124,7 @@ class _FieldsSink(Sink[Any]):
             await left
 
     def branch(self) -> _FieldsSink:
-        return _FieldsSink(self._out.branch(), self._only, self._calls)
+        return _FieldsSink(self._out.branch(), self._reader)
 
     def close(self) -> None:
         self._out.close()
