@@ -26,8 +26,8 @@ FIXED_HEADERS = {
     "accept": "text/event-stream",
     "accept-encoding": "identity",  # what is compressed is held back until there is enough of it
 }
-_HOLDS_A_KEY = re.compile("auth|key|token")
-"""The names of such headers: authorization, x-api-key, x-goog-api-key."""
+NAMES_A_KEY = re.compile("auth|key|token|secret|cookie|password", re.IGNORECASE)
+"""The names of what holds one: authorization, x-api-key, x-goog-api-key."""
 
 
 class Answer:
@@ -102,7 +102,7 @@ async def post(
     answer: Answer | None = None
     try:
         answer = Answer(await patience.wait(_send(client, request)), patience)
-        await _refuse_what_is_no_stream(answer, "" if any(map(_HOLDS_A_KEY.search, headers)) else key_hint)
+        await _refuse_what_is_no_stream(answer, "" if any(map(NAMES_A_KEY.search, headers)) else key_hint)
         yield answer
         await answer.read_rest()
     except ModelError as error:
