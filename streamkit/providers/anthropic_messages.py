@@ -17,12 +17,11 @@ from typing import Any
 
 from ..items import History, Image, Item, Message, ProviderTool, Reasoning, ToolCall, ToolOutput, UnknownItem
 from .anthropic_decoder import DIALECT, THOUGHT_KINDS
-from .requests import Speaker, arguments_object, base64_of, in_order, legal_id
+from .requests import CallIds, Speaker, arguments_object, base64_of, in_order, legal_id, legal_name
 
 Block = dict[str, Any]
 
 LEGAL_ID = re.compile(r"[a-zA-Z0-9_-]+")
-ILLEGAL_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 NAME_LENGTH = 128
 NOTHING_SAID = "(The conversation begins with an answer.)"
 NO_REASON = "The call failed, and did not say why."
@@ -62,24 +61,12 @@ def _runs(history: History) -> list[tuple[Speaker | None, list[Block]]]:
     return runs
 
 
-class _CallIds:
-    """Ids as they are sent. declined: those of calls that are left out, and their results with them."""
+class _CallIds(CallIds):
+    """declined: those of calls that are left out, and their results with them."""
 
     def __init__(self) -> None:
+        super().__init__(lambda call_id: legal_id(call_id, LEGAL_ID))
         self.declined: set[str] = set()
-        self._used: set[str] = set()
-        self._sent: dict[str, str] = {}  # by the id in the history; that of its last call
-
-    def of_call(self, call_id: str) -> str:
-        sent = legal_id(call_id, LEGAL_ID)
-        if sent in self._used:  # some providers count anew in each turn
-            sent = legal_id(f"{call_id}, once more: {len(self._used)}", LEGAL_ID)
-        self._used.add(sent)
-        self._sent[call_id] = sent
-        return sent
-
-    def of_output(self, call_id: str) -> str:
-        return self._sent.get(call_id) or legal_id(call_id, LEGAL_ID)
 
 
 # From items to blocks
@@ -97,7 +84,7 @@ def _blocks_of(item: Item, ids: _CallIds) -> Iterator[Block]:
         case Reasoning(text=text) if opaque is not None:  # of others it would be refused
             yield {"type": "thinking", "thinking": text} | opaque
         case ToolCall():
-            name = ILLEGAL_IN_NAMES.sub("_", item.name)[:NAME_LENGTH]  # models may call what could not exist here
+            name = legal_name(item.name, NAME_LENGTH)
             call = {"type": "tool_use", "id": ids.of_call(item.call_id), "name": name}
             yield call | {"input": arguments_object(item)} | (opaque or {})
         case ToolOutput(call_id=call_id) if (sent := ids.of_output(call_id)) not in ids.declined:

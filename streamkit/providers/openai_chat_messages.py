@@ -14,20 +14,21 @@ import msgspec
 from ..items import Image, Item, Message, Reasoning, ToolCall, ToolOutput
 from ..turns import TurnRequest
 from .openai_chat_decoder import DIALECT
-from .requests import image_url, images_of_results, in_order, legal_id
+from .requests import CallIds, image_url, images_of_results, in_order, legal_id, legal_name
 
 
 class Server(msgspec.Struct, frozen=True):
     """What a server wants otherwise than most.
 
-    legal_id: an id that it takes, of any. takes_back: the fields of a message, not known to OpenAI, that it does not
-    refuse. images_in_results: it takes them there, and nothing of the person right behind a result.
-    asks_for_usage: it must be asked for it. token_limit: its name for that.
+    legal_id: an id that it takes, of any. each_id_once: no two calls of a request have one. takes_back: the fields of a
+    message, not known to OpenAI, that it does not refuse. answers_first: it takes images in results, and nothing of the
+    person right behind them. asks_for_usage: it must be asked for it. token_limit: its name for that.
     """
 
     legal_id: Callable[[str], str] = str
+    each_id_once: bool = False
     takes_back: tuple[str, ...] = ("reasoning_content", "reasoning", "content", "reasoning_details", "extra_content")
-    images_in_results: bool = False
+    answers_first: bool = False
     asks_for_usage: bool = True
     token_limit: str = "max_tokens"
 
@@ -41,14 +42,16 @@ OPENAI = Server(
 )  # fmt: skip
 MISTRAL = Server(
     lambda call_id: legal_id(call_id, MISTRAL_ID, "{:.9}"),
+    each_id_once=True,
     takes_back=("content",),
-    images_in_results=True,
+    answers_first=True,
     asks_for_usage=False,
 )
 
 
 def messages_of(request: TurnRequest, server: Server) -> list[dict[str, Any]]:
     """The instructions and the history. Calls and their results have the same ids, whatever becomes of them."""
+    ids = CallIds(server.legal_id, once=server.each_id_once)
     messages: list[dict[str, Any]] = []
     if request.instructions is not None:
         messages.append({"role": "system", "content": request.instructions})
@@ -56,11 +59,11 @@ def messages_of(request: TurnRequest, server: Server) -> list[dict[str, Any]]:
         if speaker == "user":
             messages += [_said_by_user(item) for item in items if type(item) is Message]
         elif speaker == "results":
-            messages += [_result(item, server) for item in items if type(item) is ToolOutput]
-            if not server.images_in_results:
+            messages += [_result(item, ids, server) for item in items if type(item) is ToolOutput]
+            if not server.answers_first:
                 messages += [_said_by_user(message) for message in images_of_results(items)]
         else:
-            messages += _said_by_model(items, server)
+            messages += _said_by_model(items, ids, server)
     return messages
 
 
@@ -68,11 +71,11 @@ def _said_by_user(message: Message) -> dict[str, Any]:
     return {"role": "user", "content": _content(message.text, message.images)}
 
 
-def _result(output: ToolOutput, server: Server) -> dict[str, Any]:
-    images = output.images if server.images_in_results else ()
+def _result(output: ToolOutput, ids: CallIds, server: Server) -> dict[str, Any]:
+    images = output.images if server.answers_first else ()
     return {
         "role": "tool",
-        "tool_call_id": server.legal_id(output.call_id),
+        "tool_call_id": ids.of_output(output.call_id),
         "content": _content(output.text, images),
     }
 
@@ -84,10 +87,10 @@ def _content(text: str, images: tuple[Image, ...]) -> str | list[dict[str, Any]]
     return [*pictures, *([{"type": "text", "text": text}] if text else [])]
 
 
-def _said_by_model(items: list[Item], server: Server) -> list[dict[str, Any]]:
+def _said_by_model(items: list[Item], ids: CallIds, server: Server) -> list[dict[str, Any]]:
     """One message of all items; none where it would be blank."""
     said = [item for item in items if type(item) is Message]
-    calls = [_call(item, server) for item in items if type(item) is ToolCall]
+    calls = [_call(item, ids, server) for item in items if type(item) is ToolCall]
     text = "".join(item.text for item in said)
     if not calls and not text.strip():
         return []  # servers refuse it, and reasoning alone is blank to them
@@ -101,12 +104,13 @@ def _said_by_model(items: list[Item], server: Server) -> list[dict[str, Any]]:
     return [message]
 
 
-def _call(call: ToolCall, server: Server) -> dict[str, Any]:
-    written: dict[str, Any] = {"id": server.legal_id(call.call_id)}
+def _call(call: ToolCall, ids: CallIds, server: Server) -> dict[str, Any]:
+    written: dict[str, Any] = {"id": ids.of_call(call.call_id)}
+    name = legal_name(call.name)
     if call.custom:
-        written |= {"type": "custom", "custom": {"name": call.name, "input": call.arguments}}
+        written |= {"type": "custom", "custom": {"name": name, "input": call.arguments}}
     else:
-        written |= {"type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        written |= {"type": "function", "function": {"name": name, "arguments": call.arguments}}
     kept = call.opaque.get(DIALECT, {}) if call.opaque else {}
     return written | {field: value for field, value in kept.items() if field in server.takes_back}
 

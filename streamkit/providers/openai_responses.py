@@ -18,7 +18,7 @@ from .openai_responses_decoder import OpenAIResponsesDecoder
 from .openai_responses_items import CALLS, DIALECT
 from .openai_schema import schema_name, strict_schema
 from .options import HttpOptions
-from .requests import image_url, in_order, legal_id, say_once
+from .requests import CallIds, image_url, in_order, legal_id, legal_name, say_once
 
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_KEY = "OPENAI_API_KEY"
@@ -98,15 +98,17 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
 
 
 def _input(history: History) -> list[dict[str, Any]]:
+    ids = CallIds(lambda call_id: legal_id(call_id, _LEGAL_ID))
     callers = {item.call_id: _known(item).get("caller") for item in history if type(item) is ToolCall}
     written: list[dict[str, Any]] = []
     for speaker, items in in_order(history):
         if speaker == "user":
             written += [_said_by_user(item) for item in items if type(item) is Message and (item.text or item.images)]
         elif speaker == "results":
-            written += [_result(item, callers.get(item.call_id)) for item in items if type(item) is ToolOutput]
+            outputs = [item for item in items if type(item) is ToolOutput]
+            written += [_result(item, ids, callers.get(item.call_id)) for item in outputs]
         else:
-            written += _said_by_model(items)
+            written += _said_by_model(items, ids)
     return written
 
 
@@ -115,12 +117,12 @@ def _said_by_user(message: Message) -> dict[str, Any]:
     return {"type": "message", "role": "user", "content": content}
 
 
-def _result(output: ToolOutput, caller: object) -> dict[str, Any]:
+def _result(output: ToolOutput, ids: CallIds, caller: object) -> dict[str, Any]:
     """caller: of the call, where that was a program of the model and not the model itself; the result names it, too."""
     content = _text(output.text) + [_image(image) for image in output.images] if output.images else output.text
     return {
         "type": "custom_tool_call_output" if output.custom else "function_call_output",
-        "call_id": legal_id(output.call_id, _LEGAL_ID),
+        "call_id": ids.of_output(output.call_id),
         "output": content,
         **({"caller": caller} if caller is not None else {}),
     }
@@ -134,7 +136,7 @@ def _image(image: Image) -> dict[str, Any]:
     return {"type": "input_image", "image_url": image_url(image), "detail": "auto"}
 
 
-def _said_by_model(items: list[Item]) -> list[dict[str, Any]]:
+def _said_by_model(items: list[Item], ids: CallIds) -> list[dict[str, Any]]:
     """The items of the model; without ids where reasoning is missing, since OpenAI would look for it.
 
     Reasoning that nothing follows is left out: OpenAI refuses it.
@@ -147,7 +149,7 @@ def _said_by_model(items: list[Item]) -> list[dict[str, Any]]:
             case Message(text=text) if text.strip():
                 written.append(_message(text, known))
             case ToolCall():
-                written.append(_call(item, known))
+                written.append(_call(item, ids, known))
             case Reasoning() if known.get("encrypted_content") or known.get("content"):
                 written.append(known)
             case Reasoning() if known:
@@ -173,13 +175,13 @@ def _message(text: str, known: dict[str, Any]) -> dict[str, Any]:
     return {**said, "status": "completed"} if "id" in said else said
 
 
-def _call(call: ToolCall, known: dict[str, Any]) -> dict[str, Any]:
+def _call(call: ToolCall, ids: CallIds, known: dict[str, Any]) -> dict[str, Any]:
     kind = "custom_tool_call" if call.custom else "function_call"
     return {
         "type": kind,
         **_fitting(kind, known),
-        "call_id": legal_id(call.call_id, _LEGAL_ID),
-        "name": call.name,
+        "call_id": ids.of_call(call.call_id),
+        "name": legal_name(call.name),
         CALLS[kind]: call.arguments if call.custom else call.arguments or "{}",
     }
 

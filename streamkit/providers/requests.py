@@ -8,7 +8,7 @@ import itertools
 import json
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from ..items import History, Image, Item, Message, ToolCall, ToolOutput, user
@@ -16,6 +16,8 @@ from ..items import History, Image, Item, Message, ToolCall, ToolOutput, user
 logger = logging.getLogger("streamkit")
 
 Speaker = Literal["user", "model", "results"]
+
+_ILLEGAL_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 _said: set[str] = set()
 
@@ -40,6 +42,36 @@ def legal_id(call_id: str, legal: re.Pattern[str], form: str = "call_{:.24}") ->
     if legal.fullmatch(call_id):
         return call_id
     return form.format(hashlib.sha256(call_id.encode()).hexdigest())
+
+
+class CallIds:
+    """The ids of calls as they are sent, the same for a call and its result.
+
+    legal: an id that the provider takes, of any. once: no two calls have one, since some providers count anew in each
+    turn.
+    """
+
+    def __init__(self, legal: Callable[[str], str], *, once: bool = True) -> None:
+        self._legal = legal
+        self._once = once
+        self._used: set[str] = set()
+        self._sent: dict[str, str] = {}  # by the id in the history; that of its last call
+
+    def of_call(self, call_id: str) -> str:
+        sent = self._legal(call_id)
+        if self._once and sent in self._used:
+            sent = self._legal(f"{call_id}, once more: {len(self._used)}")
+        self._used.add(sent)
+        self._sent[call_id] = sent
+        return sent
+
+    def of_output(self, call_id: str) -> str:
+        return self._sent.get(call_id) or self._legal(call_id)
+
+
+def legal_name(name: str, length: int = 64) -> str:
+    """The name of a tool that was called, as providers take it: models call what cannot exist here."""
+    return _ILLEGAL_IN_NAMES.sub("_", name)[:length]
 
 
 def arguments_object(call: ToolCall) -> dict[str, Any]:

@@ -745,6 +745,21 @@ def test_an_id_is_rewritten_only_where_it_is_refused(
     assert legal is None or re.fullmatch(legal, sent[1])
 
 
+def test_a_name_that_cannot_be_of_a_tool_is_written_in_another_way() -> None:
+    history: History = (ToolCall("a", "functions.f", "{}"), ToolOutput("a", "functions.f", "no"))
+    assert messages(*history)[0]["tool_calls"][0]["function"]["name"] == "functions_f"
+
+
+def test_mistral_gets_each_id_once() -> None:
+    turn: History = (ToolCall("functions.f:0", "f", "{}"), ToolOutput("functions.f:0", "f", "1"))
+    sent = encode_mistral_request(TurnRequest(turn * 2), "m")["messages"]
+    ids = [message["tool_calls"][0]["id"] for message in sent[::2]]
+    assert ids == [message["tool_call_id"] for message in sent[1::2]]
+    assert len(set(ids)) == 2
+    assert encode_mistral_request(TurnRequest(turn * 2), "m")["messages"] == sent
+    assert {message["tool_calls"][0]["id"] for message in messages(*turn, *turn)[::2]} == {"functions.f:0"}
+
+
 PNG = b"\x89PNG\r\n\x1a\nrest"
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgpyZXN0"}}
 LINKED = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}

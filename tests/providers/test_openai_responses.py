@@ -1118,6 +1118,13 @@ def test_reasoning_that_nothing_follows_is_left_out() -> None:
     assert sent(user("hi"), *turn.items, user("go on")) == sent(user("hi"), user("go on"))
 
 
+def test_an_id_that_comes_again_in_a_later_turn_is_another_one_and_names_are_those_of_tools() -> None:
+    turn = (ToolCall("call_0", "functions.f", "{}"), ToolOutput("call_0", "functions.f", "1"))
+    one, first, two, second = sent(*turn, *turn)
+    assert (one["call_id"], one["name"]) == (first["call_id"], "functions_f") == ("call_0", "functions_f")
+    assert two["call_id"] == second["call_id"] != "call_0"
+
+
 @pytest.mark.parametrize(
     ("item", "goes_back"),
     [
