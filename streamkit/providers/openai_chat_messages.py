@@ -36,6 +36,9 @@ class Server(msgspec.Struct, frozen=True):
 OPENAI_ID = re.compile(r".{1,40}", re.DOTALL)
 MISTRAL_ID = re.compile(r"[a-zA-Z0-9]{9}")
 
+HEARD = "OK."
+"""What the model says to results, where it must say something before the person goes on."""
+
 MOST = Server()
 OPENAI = Server(
     lambda call_id: legal_id(call_id, OPENAI_ID), takes_back=(), token_limit="max_completion_tokens"
@@ -57,6 +60,8 @@ def messages_of(request: TurnRequest, server: Server) -> list[dict[str, Any]]:
         messages.append({"role": "system", "content": request.instructions})
     for speaker, items in in_order(request.history):
         if speaker == "user":
+            if server.answers_first and messages and messages[-1]["role"] == "tool":
+                messages.append({"role": "assistant", "content": HEARD})
             messages += [_said_by_user(item) for item in items if type(item) is Message]
         elif speaker == "results":
             messages += [_result(item, ids, server) for item in items if type(item) is ToolOutput]

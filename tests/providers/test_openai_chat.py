@@ -760,6 +760,13 @@ def test_mistral_gets_each_id_once() -> None:
     assert {message["tool_calls"][0]["id"] for message in messages(*turn, *turn)[::2]} == {"functions.f:0"}
 
 
+def test_mistral_hears_the_model_before_the_person_goes_on() -> None:
+    history: History = (ToolCall("a", "f", "{}"), ToolOutput("a", "f", "1"), user("stop"), user("now"))
+    sent = encode_mistral_request(TurnRequest(history), "m")["messages"]
+    assert [message["role"] for message in sent] == ["assistant", "tool", "assistant", "user", "user"]
+    assert [message["role"] for message in messages(*history)] == ["assistant", "tool", "user", "user"]
+
+
 PNG = b"\x89PNG\r\n\x1a\nrest"
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgpyZXN0"}}
 LINKED = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
