@@ -110,7 +110,11 @@ def _thinking(effort: str) -> JsonObject:
 
 
 def _contents(request: TurnRequest, model: str) -> list[JsonObject]:
-    """Contents of user and model in turn, the user first, as the provider wants them."""
+    """Contents of user and model in turn, the user first, as the provider wants them.
+
+    Nothing stands beside results: to that the newer models say nothing, or refuse it. So what the person says behind
+    them is a content of its own, which is taken.
+    """
     is_old = _BEFORE_GEMINI_3.fullmatch(model) is not None
     runs = list(in_order(request.history))
     asked = max((number for number, (speaker, _) in enumerate(runs) if speaker == "user"), default=-1)
@@ -122,18 +126,24 @@ def _contents(request: TurnRequest, model: str) -> list[JsonObject]:
             parts = [part for item in items if (part := _said_by_model(item))]
             if number > asked and not is_old:
                 _sign_first_call(parts)
+            _append(contents, "model", parts)
         elif speaker == "results":
-            parts = _results(cast("list[ToolOutput]", items), calls, has_images_inside=not is_old)
+            results, images = _results(cast("list[ToolOutput]", items), calls, has_images_inside=not is_old)
+            _append(contents, "user", results)
+            _append(contents, "user", images)
         else:
-            parts = [part for item in items for part in _said_by_user(cast("Message", item))]
-        role = "model" if speaker == "model" else "user"
-        if parts and contents and contents[-1]["role"] == role:
-            contents[-1]["parts"] += parts
-        elif parts:
-            contents.append({"role": role, "parts": parts})
+            _append(contents, "user", [part for item in items for part in _said_by_user(cast("Message", item))])
     if not contents or contents[0]["role"] == "model":
         contents.insert(0, {"role": "user", "parts": [{"text": " "}]})
     return contents
+
+
+def _append(contents: list[JsonObject], role: str, parts: list[JsonObject]) -> None:
+    last = contents[-1]["parts"] if contents and contents[-1]["role"] == role else []
+    if last and not any("functionResponse" in part for part in [*last, *parts]):
+        last += parts
+    elif parts:
+        contents.append({"role": role, "parts": parts})
 
 
 def _said_by_user(message: Message) -> list[JsonObject]:
@@ -170,8 +180,10 @@ def _sign_first_call(parts: list[JsonObject]) -> None:
         first.setdefault("thoughtSignature", NO_SIGNATURE)
 
 
-def _results(outputs: list[ToolOutput], calls: dict[str, ToolCall], *, has_images_inside: bool) -> list[JsonObject]:
-    """The results, and behind them the images that cannot be inside: of older models all, and those with an address."""
+def _results(
+    outputs: list[ToolOutput], calls: dict[str, ToolCall], *, has_images_inside: bool
+) -> tuple[list[JsonObject], list[JsonObject]]:
+    """The results, and the images that cannot be inside of them: of older models all, and those with an address."""
     results: list[JsonObject] = []
     others: list[Item] = []
     for output in outputs:
@@ -189,7 +201,7 @@ def _results(outputs: list[ToolOutput], calls: dict[str, ToolCall], *, has_image
         outside = tuple(image for image in output.images if image not in inside)
         others.append(msgspec.structs.replace(output, images=outside))
         results.append({"functionResponse": response})
-    return [*results, *(part for message in images_of_results(others) for part in _said_by_user(message))]
+    return results, [part for message in images_of_results(others) for part in _said_by_user(message)]
 
 
 def _image(image: Image) -> JsonObject:

@@ -1,5 +1,6 @@
 """What Gemini is asked: wishes, tools, what was said and what goes back; and a turn over a socket."""
 
+import itertools
 import json
 import logging
 from typing import Any
@@ -47,9 +48,15 @@ def contents(*history: Any, model: str = "gemini-3-flash") -> list[dict[str, Any
 
 
 def assert_accepted(body: dict[str, Any]) -> None:
-    """The rules that the provider holds contents to: roles take turns, no part is blank, each call has its result."""
-    roles = [content["role"] for content in body["contents"]]
-    assert roles == ["user", "model"] * (len(roles) // 2) + ["user"] * (len(roles) % 2)
+    """The rules that the provider holds contents to: roles take turns, no part is blank, each call has its result.
+
+    Results stand alone, and the user may go on behind them.
+    """
+    assert body["contents"][0]["role"] == "user"
+    for content, following in itertools.pairwise(body["contents"]):
+        has_results = any("functionResponse" in part for part in content["parts"])
+        assert not has_results or all("functionResponse" in part for part in content["parts"])
+        assert has_results or content["role"] != following["role"]
     asked: list[str] = []
     for content in body["contents"]:
         assert content["parts"]
@@ -164,7 +171,7 @@ def test_extra_is_joined_to_the_body() -> None:
 # What was said
 
 
-def test_what_each_said_in_a_row_is_one_content() -> None:
+def test_what_each_said_in_a_row_is_one_content_but_results_stand_alone() -> None:
     assert contents(
         user("go"),
         user("on"),
@@ -174,6 +181,7 @@ def test_what_each_said_in_a_row_is_one_content() -> None:
         ToolOutput("a", "f", "1"),
         ToolOutput("b", "g", "no", failed=True),
         user("and now?"),
+        user("well?"),
         assistant("Done."),
         model="gemini-2.5-flash",
     ) == [
@@ -191,9 +199,9 @@ def test_what_each_said_in_a_row_is_one_content() -> None:
             "parts": [
                 {"functionResponse": {"name": "f", "response": {"output": "1"}}},
                 {"functionResponse": {"name": "g", "response": {"error": "no"}}},
-                {"text": "and now?"},
             ],
         },
+        {"role": "user", "parts": [{"text": "and now?"}, {"text": "well?"}]},
         {"role": "model", "parts": [{"text": "Done."}]},
     ]
 
@@ -226,9 +234,12 @@ def test_images_of_a_result_are_inside_of_it() -> None:
     there = image("https://example.org/a.png", "image/png")
     call, other = ToolCall("a", "look", "{}"), ToolCall("b", "peek", "{}")
     results = (ToolOutput("a", "look", "", images=(PNG, there)), ToolOutput("b", "peek", "ok"))
-    assert contents(user("go"), call, other, *results)[2]["parts"] == [
+    answered, behind = contents(user("go"), call, other, *results)[2:]
+    assert answered["parts"] == [
         {"functionResponse": {"name": "look", "response": {"output": ""}, "parts": [PNG_PART]}},
         {"functionResponse": {"name": "peek", "response": {"output": "ok"}}},
+    ]
+    assert behind["parts"] == [
         {"fileData": {"mimeType": "image/png", "fileUri": "https://example.org/a.png"}},
         {"text": "The images are from the results of: look"},
     ]
@@ -237,8 +248,9 @@ def test_images_of_a_result_are_inside_of_it() -> None:
 @pytest.mark.parametrize("model", ["gemini-2.5-pro", "models/gemini-1.5-flash", "gemma-3-27b-it", "x/gemini-2-flash"])
 def test_older_models_get_them_behind_it(model: str) -> None:
     result = ToolOutput("a", "look", "ok", images=(PNG,))
-    assert contents(user("go"), ToolCall("a", "look", "{}"), result, model=model)[2]["parts"] == [
-        {"functionResponse": {"name": "look", "response": {"output": "ok"}}},
+    answered, behind = contents(user("go"), ToolCall("a", "look", "{}"), result, model=model)[2:]
+    assert answered["parts"] == [{"functionResponse": {"name": "look", "response": {"output": "ok"}}}]
+    assert behind["parts"] == [
         PNG_PART,
         {"text": "The images are from the results of: look"},
     ]
@@ -268,7 +280,8 @@ def test_the_first_call_of_another_model_is_marked_as_such() -> None:
     results = (ToolOutput("toolu_2", "f", "2"), ToolOutput("toolu_3", "g", "3"))
     later = (ToolCall("toolu_4", "f", "{}"), ToolOutput("toolu_4", "f", "4"))
     written = contents(*history, *results, *later)
-    assert [[part.get("thoughtSignature") for part in content["parts"]] for content in written[1::2]] == [
+    said = [content["parts"] for content in written if content["role"] == "model"]
+    assert [[part.get("thoughtSignature") for part in parts] for parts in said] == [
         [None],
         [NO_SIGNATURE, None],
         [NO_SIGNATURE],
