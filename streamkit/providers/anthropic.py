@@ -26,6 +26,7 @@ OUTPUT_TOKENS = 32_000
 """The limit where a request names none, which this API wants. All its models may write so much, thinking included."""
 
 ASK_FOR_JSON = "Answer with JSON alone, without a fence around it. It fits this JSON Schema:"
+NOT_THERE = "Was called before, and cannot be called now."
 CACHED = {"cache_control": {"type": "ephemeral"}}
 
 
@@ -48,7 +49,7 @@ def encode_request(
     schema = None if request.output is None else strict_schema(request.output)
     if system := _system(request, is_schema_said=schema is None):
         body["system"] = system
-    body |= _tools(request, eager_input=eager_input)
+    body |= _tools(request, eager_input=eager_input) or _tools_of_calls(body["messages"])
     if request.temperature is not None:
         body["temperature"] = request.temperature
     if request.stop:
@@ -103,6 +104,19 @@ def _tools(request: TurnRequest, *, eager_input: bool) -> dict[str, Any]:
     if request.parallel_calls is False:
         choice["disable_parallel_tool_use"] = True
     return told | ({"tool_choice": choice} if choice != {"type": "auto"} else {})
+
+
+def _tools_of_calls(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """What a conversation with calls needs where there are no tools any more: it is refused without any.
+
+    They are those that were called, and the model must call none.
+    """
+    blocks = [block for message in messages for block in message["content"]]
+    names = dict.fromkeys(block["name"] for block in blocks if block["type"] == "tool_use")
+    if not names:
+        return {}
+    tools = [{"name": name, "description": NOT_THERE, "input_schema": {"type": "object"}} for name in names]
+    return {"tools": tools, "tool_choice": {"type": "none"}}
 
 
 def _tool(spec: ToolSpec, *, eager_input: bool) -> dict[str, Any]:

@@ -362,6 +362,15 @@ def test_ids_and_names_that_are_refused_are_written_in_another_way() -> None:
     assert made["name"] == "a_b__" + "x" * 123
 
 
+def test_a_conversation_with_calls_has_tools_though_none_may_be_called() -> None:
+    history = (user("go"), ToolCall("a", "f.g", "{}"), ToolOutput("a", "f.g", "1"))
+    body = body_of(TurnRequest(history))
+    assert [(tool["name"], tool["input_schema"]) for tool in body["tools"]] == [("f_g", {"type": "object"})]
+    assert body["tool_choice"] == {"type": "none"}
+    assert body["messages"][1]["content"][0]["name"] == "f_g"
+    assert "tools" not in body_of(TurnRequest((user("go"),)))
+
+
 def test_an_id_that_comes_again_in_a_later_turn_is_another_one() -> None:
     turn = (call("c0"), ToolOutput("c0", "f", "1"))
     messages = messages_of((user("go"), *turn, *turn, *turn))
