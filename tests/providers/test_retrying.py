@@ -12,6 +12,7 @@ import httpx2
 import pytest
 from anyio.abc import SocketStream
 
+from streamkit import Toolkit, converse, tool
 from streamkit.errors import (
     BadModelOutput,
     BadPayload,
@@ -23,7 +24,8 @@ from streamkit.errors import (
     ProviderError,
     TurnTimeout,
 )
-from streamkit.items import Usage
+from streamkit.history import Transcript
+from streamkit.items import Usage, user
 from streamkit.metering import Meter
 from streamkit.providers.retrying import (
     LONGEST_RETRY_AFTER_SECONDS,
@@ -33,6 +35,7 @@ from streamkit.providers.retrying import (
     seconds_to_wait,
 )
 from streamkit.testing.grammar import check_grammar
+from streamkit.tool_events import RunEvent, ToolStarted
 from streamkit.turns import (
     TextDelta,
     ToolInputAbandoned,
@@ -45,7 +48,7 @@ from streamkit.turns import (
 )
 
 from ..attacks import in_ticks
-from .asking import HALF_A_CALL, HI, REQUEST, STOP, eventually, model_at, run, say, say_and_hold
+from .asking import HALF_A_CALL, HI, REQUEST, STOP, event, eventually, model_at, run, say, say_and_hold
 from .loopback import CHUNKED, Say, answer, chunk, head, serve
 
 BUSY = answer(b"busy", "retry-after: 0", status="529 Overloaded", kind="text/plain")
@@ -247,6 +250,35 @@ async def test_a_stream_that_cannot_be_begun_anew_leaves_the_turn_that_broke() -
     assert error.turn.text == "Hi"
     assert TurnRestarted not in [type(event) for event in events]
     check_grammar(events)
+
+
+async def test_a_loop_runs_the_calls_of_the_attempt_that_held_and_no_others() -> None:
+    ran: list[int] = []
+
+    @tool
+    def double(number: int) -> int:
+        """Twice a number."""
+        ran.append(number)
+        return 2 * number
+
+    def call(place: int, call_id: str, number: int) -> bytes:
+        function = f'{{"name":"double","arguments":"{{\\"number\\":{number}}}"}}'
+        return event(f'{{"tool_calls":[{{"index":{place},"id":"{call_id}","function":{function}}}]}}')
+
+    events: list[RunEvent] = []
+    transcript = Transcript((user("hi"),))
+    taken_back = say(head(CHUNKED, "retry-after: 0"), chunk(call(0, "a", 1) + call(1, "b", 3)))
+    async with serve(taken_back, answer(call(0, "a", 2) + event("{}", '"tool_calls"')), FINE) as server:
+        model = model_at(server, retries=1, restart=True)
+        talk = converse(model, Toolkit(double), (user("hi"),)).tap(events.append).tap(transcript.feed)
+        state = await talk
+    check_grammar(events)
+    assert ran == [2]
+    assert [event.reason for event in events if isinstance(event, ToolInputAbandoned)] == ["retried", "retried"]
+    started = next(event for event in events if isinstance(event, ToolStarted))
+    assert started.execution_id == f"{events[0].turn_id}.0"  # type: ignore[union-attr]
+    assert transcript.history() == state.history
+    assert state.usage == Usage()
 
 
 # Time limits
