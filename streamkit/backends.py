@@ -5,10 +5,11 @@ A `Decoder` says in parts what it reads; `decoded` feeds it the pieces of a body
 """
 
 from .providers.model import Decoder, Model, decoded, run_turn
-from .tool_input import InputDelta, InputEnd, InputOpaque, InputStart, WholeCall
+from .tool_input import Bounds, InputDelta, InputEnd, InputOpaque, InputStart, WholeCall
 from .turn_builder import Failed, Finished, NextItem, Part, ReasoningOpaque, TextOpaque, UsageReported
 
 __all__ = [
+    "Bounds",
     "Decoder",
     "Failed",
     "Finished",

@@ -30,6 +30,9 @@ from .turns import (
 logger = logging.getLogger("streamkit")
 
 
+LIMIT_CHARS = 16 * 1024 * 1024
+
+
 class Phase(Enum):
     """Where a call is on its way."""
 
@@ -51,12 +54,13 @@ MOVES: dict[tuple[Phase, type[ToolInputEvent]], Phase] = {
 class CallInput:
     """The call at one place of a turn. Whoever holds it gives it its id and its name; each method gives events to send.
 
-    has_end_marker: the provider says when the call is whole.
+    has_end_marker: the provider says when the call is whole. limit_chars: longer arguments cannot run.
     """
 
     custom = False
 
-    def __init__(self, place: int, *, has_end_marker: bool) -> None:
+    def __init__(self, place: int, *, has_end_marker: bool, limit_chars: int = LIMIT_CHARS) -> None:
+        self._limit_chars = limit_chars
         self.place = place
         self.has_end_marker = has_end_marker
         self.phase = Phase.WAITING
@@ -147,7 +151,11 @@ class CallInput:
         told: the arguments in its closing words; they win, unless they are no object. Where the text is no object
         either, the call has a problem from now on, and stays open: the end of the turn decides what became of it.
         """
-        text, problem = object_text("".join(self._pieces))
+        text = "".join(self._pieces)
+        if problem := self._too_long(text):
+            self.problem = problem
+            return []
+        text, problem = object_text(text)
         if told:
             told, told_problem = object_text(told)
             if told_problem is None and (problem is not None or not same_object(told, text)):
@@ -159,6 +167,11 @@ class CallInput:
         if not text.startswith(sent) and object_text(sent) == (sent, None) and same_object(sent, text):
             text = sent
         return self._become_available(text, sent)
+
+    def _too_long(self, text: str) -> str | None:
+        if len(text) <= self._limit_chars:
+            return None
+        return f"the arguments have {len(text)} characters, and may have {self._limit_chars}"
 
     def _become_available(self, text: str, sent: str) -> list[ToolInputEvent]:
         """text: the arguments. sent: what the deltas said of them; what is missing goes out as one more."""
@@ -234,7 +247,8 @@ class CustomCallInput(CallInput):
 
     def end(self, told: str = "") -> list[ToolInputEvent]:
         sent = "".join(self._sent_pieces())
-        return self._become_available(told or sent, sent)
+        self.problem = self._too_long(told or sent)
+        return [] if self.problem else self._become_available(told or sent, sent)
 
     def check_late_text(self) -> list[ToolInputEvent]:
         if "".join(self._late) in ("", self._arguments):

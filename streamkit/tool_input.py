@@ -20,7 +20,8 @@ from typing import Any
 
 import msgspec
 
-from .call_input import CallInput, CustomCallInput, Phase
+from .call_input import LIMIT_CHARS, CallInput, CustomCallInput, Phase
+from .errors import BadPayload
 from .items import Opaque
 from .turns import ToolInputEvent
 
@@ -81,6 +82,22 @@ class WholeCall(msgspec.Struct, frozen=True):
 InputPart = InputStart | InputDelta | InputEnd | InputOpaque | WholeCall
 
 
+class Bounds(msgspec.Struct, frozen=True):
+    """What one turn of a model may make us hold.
+
+    calls: in a turn; one more fails the turn as BadPayload. argument_chars: of a call; a longer one does not run, and
+    the model is told. body_bytes: of the whole answer; a longer one fails the turn as BadPayload. (One event of a
+    stream may have 64 MiB: see the codecs.)
+    """
+
+    calls: int = 256
+    argument_chars: int = LIMIT_CHARS
+    body_bytes: int = 256 * 1024 * 1024
+
+
+BOUNDS = Bounds()
+
+
 class ToolInput:
     """The calls of one turn while the model writes them.
 
@@ -91,8 +108,9 @@ class ToolInput:
     of a name are joined.
     """
 
-    def __init__(self, turn_id: str, tool_names: Iterable[str] = ()) -> None:
+    def __init__(self, turn_id: str, tool_names: Iterable[str] = (), bounds: Bounds = BOUNDS) -> None:
         self.calls: list[CallInput] = []
+        self._bounds = bounds
         self._turn_id = turn_id
         self._tool_names = frozenset(tool_names)
         self.by_index: dict[int | None, CallInput] = {}
@@ -213,7 +231,10 @@ class ToolInput:
         last = self.calls[-1] if self.calls else None
         if last is not None and not last.has_end_marker and last.phase is not Phase.READY and last.is_whole:
             events += self._end(last)
-        call = (CustomCallInput if custom else CallInput)(len(self.calls), has_end_marker=has_end_marker)
+        if len(self.calls) == self._bounds.calls:
+            raise BadPayload(f"the turn has more than {self._bounds.calls} calls")
+        kind = CustomCallInput if custom else CallInput
+        call = kind(len(self.calls), has_end_marker=has_end_marker, limit_chars=self._bounds.argument_chars)
         self.calls.append(call)
         if index is not None:
             self.by_index[index] = call

@@ -14,7 +14,7 @@ import msgspec
 from .call_input import CallInput, Phase
 from .errors import ModelError
 from .items import Message, Opaque, ProviderTool, Reasoning, StopReason, TurnItem, UnknownItem, Usage
-from .tool_input import InputDelta, InputEnd, InputOpaque, InputPart, InputStart, ToolInput, WholeCall
+from .tool_input import BOUNDS, Bounds, InputDelta, InputEnd, InputOpaque, InputPart, InputStart, ToolInput, WholeCall
 from .turns import ReasoningDelta, RefusalDelta, TextDelta, ToolInputEvent, Turn, TurnEvent
 
 
@@ -93,17 +93,26 @@ class TurnBuilder:
     tools. may_call: False for a turn that may call none: calls that the model writes all the same are discarded.
     """
 
-    def __init__(self, turn_id: str, model: str, tool_names: Iterable[str] = (), *, may_call: bool = True) -> None:
+    def __init__(
+        self,
+        turn_id: str,
+        model: str,
+        tool_names: Iterable[str] = (),
+        *,
+        may_call: bool = True,
+        bounds: Bounds = BOUNDS,
+    ) -> None:
         self.turn_id = turn_id
         self.model = model
         self._tool_names = frozenset(tool_names)
         self._may_call = may_call
+        self._bounds = bounds
         self._spent = Usage()  # before the restart
         self._begin()
 
     def _begin(self) -> None:
         self.finished = False
-        self._input = ToolInput(self.turn_id, self._tool_names)
+        self._input = ToolInput(self.turn_id, self._tool_names, self._bounds)
         self._calls = self._input.calls
         self._calls_placed = 0
         self._items: list[_OpenItem | CallInput | ProviderTool | UnknownItem] = []

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit.errors import ProviderError
+from streamkit.errors import BadPayload, ProviderError
 from streamkit.items import Message, ProviderTool, Reasoning, StopReason, ToolCall, UnknownItem, Usage
 from streamkit.testing.grammar import check_grammar
-from streamkit.tool_input import InputDelta, InputEnd, InputOpaque, InputStart, WholeCall
+from streamkit.tool_input import Bounds, InputDelta, InputEnd, InputOpaque, InputStart, WholeCall
 from streamkit.turn_builder import (
     Failed,
     Finished,
@@ -194,6 +194,29 @@ def test_a_turn_that_may_not_call_tools_discards_its_calls() -> None:
     assert [event.reason for event in events if isinstance(event, ToolInputAbandoned)] == ["malformed", "discarded"]
     assert (turn.calls, [call.abandoned for call in turn.dropped]) == ((), ["discarded", "discarded"])
     assert (turn.text, turn.stop_reason) == ("So:", "unknown")
+
+
+@pytest.mark.parametrize("custom", [False, True])
+def test_arguments_that_are_too_long_do_not_run_and_the_model_is_told(custom: bool) -> None:
+    builder = TurnBuilder("turn_1", "m", bounds=Bounds(argument_chars=10))
+    for part in (WholeCall("f", '{"a": 123}', "fits", custom), WholeCall("f", '{"a": 1234}', "long", custom)):
+        builder.add(part)
+    builder.add(Finished("tool_calls"))
+    builder.end()
+    assert [call.problem for call in builder.turn().calls] == [
+        None,
+        "the arguments have 11 characters, and may have 10",
+    ]
+
+
+def test_a_turn_with_too_many_calls_fails() -> None:
+    builder = TurnBuilder("turn_1", "m", bounds=Bounds(calls=2))
+    for number in range(2):
+        builder.add(WholeCall("f", "{}", f"c{number}"))
+    with pytest.raises(BadPayload, match="the turn has more than 2 calls"):
+        builder.add(InputDelta("{", 7, "c2", "f"))
+    builder.fail("error")
+    assert builder.turn().calls == ()
 
 
 def test_the_last_report_of_usage_counts() -> None:

@@ -12,6 +12,7 @@ import msgspec
 from ..codec.surrogates import whole
 from ..errors import DefinitionError, ModelError
 from ..flows import Flow, Sink
+from ..tool_input import BOUNDS
 from ..turns import Turn, TurnEvent, TurnRequest
 from .client import client_of_this_loop, httpx2, new_client
 from .exchange import post
@@ -50,6 +51,7 @@ class HttpModel:
         self._decoder = decoder
         self._key_hint = key_hint
         self._options = _checked_options(options)
+        self._bounds = options.get("bounds", BOUNDS)
         self._idle_seconds = options.get("idle_timeout_seconds", 300.0)
         self._limits = httpx2.Timeout(
             self._idle_seconds, connect=options.get("connect_timeout_seconds", 10.0), pool=None
@@ -67,7 +69,7 @@ class HttpModel:
         patience = Patience(self._url.host, self._idle_seconds, total_seconds, hears_silence=self._own_client is None)
         retries, restart = self._options.get("retries", 2), self._options.get("restart", False)
         failures = 0
-        async with TurnRun(out, self.name, request) as run:
+        async with TurnRun(out, self.name, request, self._bounds) as run:
             while True:
                 try:
                     return await self._ask(run, body, patience)
@@ -85,7 +87,8 @@ class HttpModel:
         headers = {**self._headers(), **self._options.get("headers", {})}
         asking = post(client, self._url, body, headers, limits=self._limits, patience=patience, key_hint=self._key_hint)
         async with asking as answer:
-            return await run.read(decoded(answer, self._decoder(), patience.heard))
+            limit_bytes = self._bounds.body_bytes
+            return await run.read(decoded(answer, self._decoder(), patience.heard, limit_bytes=limit_bytes))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} at {self._url.host}>"

@@ -19,6 +19,7 @@ from .. import metering
 from ..errors import BadPayload, ConnectionFailed, DecodeError, IncompleteStream, ModelError
 from ..flows import Flow, Sink
 from ..generators import close_generator
+from ..tool_input import BOUNDS, Bounds
 from ..turn_builder import Failed, Finished, Part, TurnBuilder
 from ..turns import Turn, TurnEnded, TurnEvent, TurnRequest, TurnRestarted, TurnStarted
 
@@ -52,16 +53,21 @@ class Decoder(Protocol):
 
 
 async def run_turn(
-    out: Sink[TurnEvent], model: str, request: TurnRequest, parts: AsyncIterable[Sequence[Part]]
+    out: Sink[TurnEvent],
+    model: str,
+    request: TurnRequest,
+    parts: AsyncIterable[Sequence[Part]],
+    *,
+    bounds: Bounds = BOUNDS,
 ) -> Turn:
     """Run one turn of a model: parts in, its events into `out`, the turn as the value.
 
     Whatever goes wrong, what is open is abandoned before the error or the cancellation leaves. An error waits for its
     consumer as ever; a cancellation gives the last events CLOSING_SECONDS. Every error of the provider is a ModelError
     that carries the turn as far as it came; parts that end without `Finished` are one, too. Nothing is read after it,
-    and the parts are closed.
+    and the parts are closed. bounds: how many calls, and how long, a turn may have.
     """
-    async with TurnRun(out, model, request) as run:
+    async with TurnRun(out, model, request, bounds) as run:
         return await run.read(parts)
 
 
@@ -71,12 +77,12 @@ class TurnRun:
     has_shown: whether an event of the turn, other than its start, has been sent.
     """
 
-    def __init__(self, out: Sink[TurnEvent], model: str, request: TurnRequest) -> None:
+    def __init__(self, out: Sink[TurnEvent], model: str, request: TurnRequest, bounds: Bounds = BOUNDS) -> None:
         names = [tool.name for tool in request.tools]
         may_call = bool(names) and request.tool_choice != "none"
         self.has_shown = False
         self._out = out
-        self._builder = TurnBuilder(new_turn_id(), model, names, may_call=may_call)
+        self._builder = TurnBuilder(new_turn_id(), model, names, may_call=may_call, bounds=bounds)
         self._parts: AsyncIterator[Sequence[Part]] | None = None
         self._unsent: Iterator[TurnEvent] = iter(())
         self._broken: ModelError | None = None
@@ -163,16 +169,24 @@ def new_turn_id() -> str:
 
 
 async def decoded(
-    body: AsyncIterable[bytes], decoder: Decoder, heard: Callable[[Sequence[Part]], object] | None = None
+    body: AsyncIterable[bytes],
+    decoder: Decoder,
+    heard: Callable[[Sequence[Part]], object] | None = None,
+    *,
+    limit_bytes: int = BOUNDS.body_bytes,
 ) -> AsyncGenerator[Sequence[Part], None]:
     """The parts of a body. Nothing is read after the end of the turn.
 
     A turn whose end was declared is whole, even if the connection breaks before the body ends. heard: told of the parts
-    of each piece, also where it held none.
+    of each piece, also where it held none. limit_bytes: a body that is longer is a BadPayload.
     """
     iterator = aiter(body)
+    size = 0
     try:
         async for data in iterator:
+            size += len(data)
+            if size > limit_bytes:
+                raise BadPayload(f"the answer has more than {limit_bytes} bytes")
             parts = decoder.feed(data)
             if heard is not None:
                 heard(parts)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, TypedDict
 
+from ..tool_input import Bounds
+
 
 class Transport(Protocol):
     """What sends requests: any asynchronous transport of httpx2. It belongs to whoever made it, who closes it, too."""
@@ -38,6 +40,8 @@ class HttpOptions(TypedDict, total=False):
     """Begin a turn anew, under the same id, whose stream broke when something of it had been seen already: the consumer
     gets TurnRestarted, after its calls were abandoned as retried. Each time counts as one of `retries`. Off by default:
     the turn raises what broke it."""
+    bounds: Bounds
+    """What one turn may make us hold: see `Bounds`, which has the defaults."""
     transport: Transport
     """Sends the requests, in place of the connections that all models of an event loop share: to record and replay
     turns (`providers.recording`), or one of httpx2 with certificates or a proxy of its own."""

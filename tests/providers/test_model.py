@@ -14,7 +14,7 @@ from streamkit.items import ToolSpec, Usage, user
 from streamkit.metering import Meter
 from streamkit.providers.model import Decoder, TurnRun, decoded, run_turn
 from streamkit.testing.grammar import check_grammar
-from streamkit.tool_input import InputDelta, WholeCall
+from streamkit.tool_input import Bounds, InputDelta, WholeCall
 from streamkit.turn_builder import Failed, Finished, NextItem, Part, UsageReported
 from streamkit.turns import (
     TextDelta,
@@ -411,3 +411,19 @@ async def test_a_model_error_without_a_turn_gets_one_only_once() -> None:
     assert first is second is inner
     assert inner.turn is not None
     assert inner.turn.text == "a"
+
+
+async def test_a_body_that_is_too_long_is_a_bad_payload() -> None:
+    with pytest.raises(BadPayload, match="the answer has more than 3 bytes"):
+        async for _ in decoded(body(b"aa", b"aa"), Forgiving(), limit_bytes=3):
+            pass
+
+
+async def test_a_turn_with_too_many_calls_fails_with_all_calls_closed() -> None:
+    parts = given([WholeCall("f", "{}", "a")], [WholeCall("f", "{}", "b")], [Finished("tool_calls")])
+    flow: Flow[TurnEvent, Turn] = Flow(lambda out: run_turn(out, "m", WITH_TOOL, parts, bounds=Bounds(calls=1)))
+    events, error = await seen(flow)
+    assert isinstance(error, BadPayload)
+    assert error.turn is not None
+    assert error.turn.calls == ()
+    assert events[-1] == ToolInputAbandoned("a", "discarded", "the turn failed")
