@@ -38,8 +38,8 @@ def append_turn(history: History, turn: Turn, results: Sequence[ToolResult] = ()
 
     results: one for each of `turn.calls`, in any order; they are put in the order of the calls. Calls that went
     nowhere, or cannot run, are written with `{}` for arguments, and the former answered with a failure; of a cancelled
-    turn only text and reasoning stay. Raises HistoryError where a call has no result or a pending one, a result no
-    call, or two calls one id.
+    turn only text and reasoning stay, and nothing of one that is blank. Raises HistoryError where a call has no result
+    or a pending one, a result no call, or two calls one id.
     """
     if turn.stop_reason == "cancelled":
         return history + tuple(item for item in turn.items if _is_finished(item))
@@ -51,12 +51,19 @@ def append_turn(history: History, turn: Turn, results: Sequence[ToolResult] = ()
         raise HistoryError(f"two results for one call of turn {turn.turn_id}")
     if strange := by_id.keys() - {call.call_id for call in turn.calls}:
         raise HistoryError(f"results without a call in turn {turn.turn_id}: {', '.join(sorted(strange))}")
+    if all(map(_is_blank, turn.items)):
+        return history
     items = tuple(_as_sendable(item) if type(item) is ToolCall else item for item in turn.items)
     return history + items + tuple(_output(call, by_id.get(call.call_id)) for call in calls.values())
 
 
 def _is_finished(item: TurnItem) -> bool:
     return bool(item.text.strip()) if isinstance(item, Message | Reasoning) else type(item) is not ToolCall
+
+
+def _is_blank(item: TurnItem) -> bool:
+    """Without words, and nothing goes back with it."""
+    return type(item) is Message and not item.text.strip() and item.opaque is None
 
 
 def _as_sendable(call: ToolCall) -> ToolCall:

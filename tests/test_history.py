@@ -104,6 +104,13 @@ def test_of_a_cancelled_turn_only_finished_text_and_reasoning_stay() -> None:
     assert append_turn((user("go"),), cut) == (user("go"), Reasoning("hm"), assistant("I"))
 
 
+def test_a_turn_that_is_blank_leaves_nothing_unless_it_is_signed() -> None:
+    assert append_turn((user("go"),), turn(assistant(""), assistant(" \n"))) == (user("go"),)
+    signed = Message("assistant", "", opaque={"gemini": {"thoughtSignature": "s"}})
+    assert append_turn((user("go"),), turn(signed)) == (user("go"), signed)
+    assert append_turn((), turn(assistant("\n"), ONE), [value(ONE)])[0] == assistant("\n")
+
+
 def test_unanswered_calls_can_be_cancelled_in_place() -> None:
     history = (user("go"), ONE, TWO, ToolOutput("c2", "read", "2"), user("stop"))
     assert unanswered(history) == (ONE,)
