@@ -49,7 +49,8 @@ async def test_a_tool_is_called_and_its_result_is_answered(model: Model) -> None
     assert (called.stop_reason, called.stop_word) == ("tool_calls", "tool_use")
     state = state.add(called, await execute_all(TOOLS, called.calls))
     assert isinstance(state.history[-1], ToolOutput)
-    answered = await turn_of(model, TurnRequest(state.history, TOOLS.specs))
+    # This server shows the small model also tools that it must not call, and then it calls them.
+    answered = await turn_of(model, TurnRequest(state.history, TOOLS.specs, extra={"tools": [], "tool_choice": None}))
     assert answered.text
     assert answered.stop_reason in ("stop", "length")
     assert answered.usage.output_tokens
