@@ -30,6 +30,7 @@ from streamkit import (
     user,
 )
 from streamkit.codec.partial_json import PartialJson
+from streamkit.errors import SinkClosed
 from streamkit.input_fields import fields
 from streamkit.testing import ScriptedModel, call, check_grammar, interleave, stop
 from streamkit.testing.scripted import ScriptPart
@@ -259,6 +260,8 @@ async def test_branches_and_threads_send_through_it() -> None:
         await out.send(ToolInputStart("c", "t"))
         with out.branch() as mine:
             await mine.send(ToolInputDelta("c", '{"a": "o'))
+        with pytest.raises(SinkClosed):
+            await mine.send(ToolInputDelta("c", "more"))
         await anyio.to_thread.run_sync(out.send_from_thread, ToolInputDelta("c", 'ne"}'))
 
     assert joined(await seen(fields(source()))) == {("a",): "one"}
