@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +20,9 @@ from .metering import Meter
 from .providers.model import Model
 from .running import Running
 from .sinks import TappedSink
-from .tool_events import Failure, RunEvent, ToolResult
+from .tool_events import Failure, RunEvent, ToolEvent, ToolResult
 from .toolkit import Toolkit
-from .turns import TurnEnded, TurnRequest
+from .turns import Turn, TurnEnded, TurnEvent, TurnRequest
 
 
 def converse(
@@ -72,51 +72,64 @@ def converse(
     start = history if isinstance(history, Conversation) else Conversation(_items(history))
     budget = _Budget(max_turns, max_calls, max_tokens)
 
+    def execute(calls: Iterable[ToolCall]) -> Flow[ToolEvent, tuple[ToolResult, ...]]:
+        return execute_all(
+            toolkit,
+            calls,
+            authorize=authorize,
+            context=context,
+            max_concurrency=max_concurrency,
+            journal=journal,
+            running=running,
+        )
+
+    def ask(state: Conversation, *, may_call: bool) -> Flow[TurnEvent, Turn]:
+        asked = msgspec.structs.replace(request or TurnRequest(()), history=state.history, tools=toolkit.specs)
+        return toolkit.listen(
+            model.stream_turn(asked if may_call else msgspec.structs.replace(asked, tool_choice="none"))
+        )
+
     async def run(out: Sink[RunEvent]) -> Conversation:
         if start.ended is not None and start.turn is None:
             return start
-
-        def execute(calls: Iterable[ToolCall]) -> Flow[Any, tuple[ToolResult, ...]]:
-            return execute_all(
-                toolkit,
-                calls,
-                authorize=authorize,
-                context=context,
-                max_concurrency=max_concurrency,
-                journal=journal,
-                running=running,
-            )
-
-        used = _Used(budget, start)
-        repairs = _Repairs(max_repairs)
-
-        async def step(out: Sink[RunEvent], state: Conversation) -> Next[Conversation] | Stop[Conversation]:
-            if state.turn is not None:
-                return Next(state.settle(await out.forward(execute(state.waiting.values()))))
-            last = used.up(state)
-            ask = msgspec.structs.replace(request or TurnRequest(()), history=state.history, tools=toolkit.specs)
-            if last is not None and closing_turn:
-                ask = msgspec.structs.replace(ask, tool_choice="none")
-            turn = await out.forward(toolkit.listen(model.stream_turn(ask)))
-            if last is not None and (closing_turn or turn.wants_more):
-                settled = state.add(turn, [_not_run(call) for call in turn.calls])
-                return Stop(msgspec.structs.replace(settled, ended=last))
-            if not turn.wants_more:
-                return Stop(state.add(turn))
-            if journal is not None:
-                await journal.take(turn)
-            may_run, others = used.share(turn.calls)
-            results = await out.forward(execute(may_run))
-            state = state.add(turn, [*results, *map(_not_run, others)])
-            if repairs.are_used_up(results) and state.ended is None:
-                return Stop(msgspec.structs.replace(state, ended="repair_limit"))
-            return Next(state)
-
-        return await out.forward(loop(step, start, journal=journal))
+        steps = _Steps(ask, execute, _Used(budget, start), _Repairs(max_repairs), closing_turn, journal)
+        return await out.forward(loop(steps.step, start, journal=journal))
 
     if timeout_seconds is None and idle_timeout_seconds is None:
         return Flow(run)
     return Flow(lambda out: _within(Limits(timeout_seconds, idle_timeout_seconds), Flow(run), out, start))
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """The step of the loop, and what it needs."""
+
+    ask: Callable[..., Flow[TurnEvent, Turn]]
+    execute: Callable[[Iterable[ToolCall]], Flow[ToolEvent, tuple[ToolResult, ...]]]
+    used: _Used
+    repairs: _Repairs
+    closing_turn: bool
+    journal: RunLog | None
+
+    async def step(self, out: Sink[RunEvent], state: Conversation) -> Next[Conversation] | Stop[Conversation]:
+        if state.turn is not None:  # calls of it wait
+            return Next(state.settle(await out.forward(self.execute(state.waiting.values()))))
+        last = self.used.up(state)
+        closing = last is not None and self.closing_turn
+        turn = await out.forward(self.ask(state, may_call=not closing))
+        if last is not None and (closing or turn.wants_more):
+            settled = state.add(turn, [_not_run(call) for call in turn.calls])
+            return Stop(msgspec.structs.replace(settled, ended=last))
+        if not turn.wants_more:
+            return Stop(state.add(turn))
+        if self.journal is not None:
+            await self.journal.take(turn)
+        may_run, others = self.used.share(turn.calls)
+        results = await out.forward(self.execute(may_run))
+        state = state.add(turn, [*results, *map(_not_run, others)])
+        if self.repairs.are_used_up(results) and state.ended is None:
+            return Stop(msgspec.structs.replace(state, ended="repair_limit"))
+        return Next(state)
 
 
 def _items(history: Iterable[Item]) -> History:
