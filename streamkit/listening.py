@@ -10,6 +10,7 @@ from typing import TypeVar
 import anyio
 import anyio.lowlevel
 
+from .closing import CLOSING_SECONDS
 from .flows import Flow, Sink, flow
 from .groups import must_leave
 from .ledger import listen_for
@@ -25,9 +26,6 @@ R = TypeVar("R")
 
 OnInput = Callable[[ToolInputEvent], object]
 """Told of each event of a call of its tool, in order: plain or async. What it raises is logged."""
-
-CLOSING_SECONDS = 0.5
-"""How long hooks may take over calls that are abandoned because everybody has gone."""
 
 logger = logging.getLogger("streamkit")
 

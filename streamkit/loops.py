@@ -15,6 +15,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
+from .closing import CLOSING_SECONDS
 from .flows import Flow, Sink, flow
 from .history import Conversation
 from .journal.log import RecordedSink, RunLog
@@ -26,9 +27,6 @@ from .turns import ToolInputAbandoned, ToolInputAvailable, ToolInputStart, Turn,
 E = TypeVar("E")
 S = TypeVar("S")
 N = TypeVar("N")
-
-CLOSING_SECONDS = 0.5
-"""How long the consumer may take over the calls that are abandoned while an error or a cancellation is on its way."""
 
 
 class Next(msgspec.Struct, Generic[S], frozen=True):

@@ -7,16 +7,15 @@ model writes, and nobody tells them that a call of it was taken away.
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-import math
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
 import anyio
 import anyio.lowlevel
 import msgspec
 
+from .closing import send_closing
 from .codec.json_object import object_text
 from .flows import Flow, Sink, flow
 from .items import Message, Reasoning, ToolCall
@@ -44,9 +43,6 @@ Check = Callable[[Turn], Turn | Awaitable[Turn]]
 
 EditCall = Callable[[ToolCall], ToolCall | Awaitable[ToolCall | None] | None]
 """The call itself, another one in its place, or None for none: plain or async. What it raises ends the turn."""
-
-CLOSING_SECONDS = 0.5
-"""How long a turn that is cancelled may take to say what goes nowhere."""
 
 
 @flow
@@ -197,23 +193,7 @@ async def _closing_calls(out: Sink[TurnEvent], show: Callable[[Sink[TurnEvent], 
     except GeneratorExit:
         raise  # this coroutine is thrown away, and must not await any more
     except BaseException as error:
-        await _send_closing(out, shown.left(), is_cancelled=not isinstance(error, Exception))
-        raise
-
-
-async def _send_closing(out: Sink[TurnEvent], events: Iterable[TurnEvent], *, is_cancelled: bool) -> None:
-    """An error waits for its consumer, as ever; whoever was cancelled has no time. Why it was weighs more than what
-    goes wrong here."""
-    unsent = iter(events)
-    try:
-        with (
-            anyio.move_on_after(CLOSING_SECONDS if is_cancelled else math.inf, shield=is_cancelled),
-            contextlib.suppress(Exception),
-        ):
-            for event in unsent:
-                await out.send(event)
-    except anyio.get_cancelled_exc_class():
-        await _send_closing(out, unsent, is_cancelled=True)
+        await send_closing(out, shown.left(), is_cancelled=not isinstance(error, Exception))
         raise
 
 

@@ -22,6 +22,7 @@ ROWS = (
         "groups",
         "generators",
         "threads",
+        "closing",
         "items",
         "codec.*",
     ),

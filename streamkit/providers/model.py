@@ -7,24 +7,19 @@ lets `run_turn` do the rest: ids, events in order, whole records, and nothing le
 from __future__ import annotations
 
 import logging
-import math
 import os
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Protocol
 
-import anyio
-
 from .. import metering
+from ..closing import send_closing
 from ..errors import BadPayload, ConnectionFailed, DecodeError, IncompleteStream, ModelError
 from ..flows import Flow, Sink
 from ..generators import close_generator
 from ..tool_input import BOUNDS, Bounds
 from ..turn_builder import Failed, Finished, Part, TurnBuilder
 from ..turns import Turn, TurnEnded, TurnEvent, TurnRequest, TurnRestarted, TurnStarted
-
-CLOSING_SECONDS = 0.5
-"""How long a turn that is cancelled may take to say what goes nowhere."""
 
 logger = logging.getLogger("streamkit")
 
@@ -158,7 +153,7 @@ class TurnRun:
         failed = isinstance(error, Exception)
         # An event counts as sent when its sending has begun: where that is cut off, it lies in the channel already.
         closing = [*self._unsent, *self._builder.fail("error" if failed else "cancelled")]
-        await _send_closing(self._out, closing, is_cancelled=not failed)
+        await send_closing(self._out, closing, is_cancelled=not failed)
         if isinstance(error, ModelError) and error.turn is None:
             error.turn = self._builder.turn()
 
@@ -203,17 +198,3 @@ async def decoded(
         yield decoder.end()
     finally:
         await close_generator(iterator)
-
-
-async def _send_closing(out: Sink[TurnEvent], events: Iterable[TurnEvent], *, is_cancelled: bool) -> None:
-    """Send the last events of a turn that was cut off. Why it was weighs more than what goes wrong here."""
-    unsent = iter(events)
-    try:
-        with anyio.move_on_after(CLOSING_SECONDS if is_cancelled else math.inf, shield=is_cancelled):
-            for event in unsent:
-                await out.send(event)
-    except Exception:
-        logger.debug("the last events of a turn could not be sent", exc_info=True)
-    except anyio.get_cancelled_exc_class():
-        await _send_closing(out, unsent, is_cancelled=True)
-        raise

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import anyio
 
+from ..closing import CLOSING_SECONDS
 from ..errors import BadPayload, ConnectionFailed, FlowError, ModelError
 from ..flows import Flow, Sink
 from ..items import ToolSpec
@@ -26,9 +27,6 @@ from .failures import provider_error, shortened
 from .model import Decoder, decoded, run_turn
 from .openai_chat_decoder import OpenAIChatDecoder
 from .openai_responses_decoder import OpenAIResponsesDecoder
-
-CLOSING_SECONDS = 0.5
-"""How long a stream that is left may take to close."""
 
 logger = logging.getLogger("streamkit")
 

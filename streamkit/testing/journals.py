@@ -56,7 +56,8 @@ async def check_journal_store(store: JournalStore, other: Callable[[], Awaitable
     await _is_held_by_one(store, store)
     if other is not None:
         second = await other()
-        assert _entries(await second.read("kept", limit=len(ENTRIES))) == list(ENTRIES), "another store does not read what the first wrote"
+        found = _entries(await second.read("kept", limit=len(ENTRIES)))
+        assert found == list(ENTRIES), "another store does not read what the first wrote"
         await _wakes_whoever_waits(second, store)
         await _is_held_by_one(second, store)
 
