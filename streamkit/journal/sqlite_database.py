@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 
 from ..errors import JournalError
 from .sqlite_forks import Guarded
@@ -32,6 +32,9 @@ STEPS: Sequence[Sequence[str]] = (
 
 RETRY_SECONDS = 0.01
 
+CHECK_SECONDS = 0.1
+"""How often to see whether the file is still there; each time would take a tenth of a commit that is not synced."""
+
 REASONS = {
     sqlite3.SQLITE_FULL: "cannot grow",
     sqlite3.SQLITE_BUSY: "was locked by another process for too long",
@@ -45,9 +48,11 @@ REASONS = {
 
 
 class Database(Guarded):
-    """A connection to a file: opened when it is needed, and anew after a failure and after a fork.
+    """`with database as connection`: a connection to a file, for one thread at a time.
 
-    lock_timeout_seconds: how long it waits while another process writes.
+    It is opened when it is needed, and anew after a failure and after a fork. What the block leaves open when it fails
+    is rolled back. Raises JournalError for what SQLite raises. lock_timeout_seconds: how long to wait while another
+    process writes.
     """
 
     order = 0
@@ -57,26 +62,38 @@ class Database(Guarded):
         self.path = path
         self._lock_timeout_seconds = lock_timeout_seconds
         self._connection: sqlite3.Connection | None = None
+        self._durable: bool | None = None
         self._file: os.stat_result | None = None
+        self._check_at = 0.0
 
-    @contextmanager
-    def use(self) -> Iterator[sqlite3.Connection]:
-        """The connection, to one thread at a time. What fails inside of the block is undone.
-
-        Raises JournalError for what SQLite raises.
-        """
-        with self.lock:
-            try:
-                if self._connection is None:
-                    self._connection = open_file(self.path, self._lock_timeout_seconds)
-                    self._file = os.stat(self.path)
+    def __enter__(self) -> sqlite3.Connection:
+        self.lock.acquire()
+        try:
+            if self._connection is None:
+                self._connection = open_file(self.path, self._lock_timeout_seconds)
+                self._file = os.stat(self.path)
+            if time.monotonic() >= self._check_at:
                 self._check_it_is_still_there()
-                yield self._connection
-            except BaseException as error:
-                self._close()
-                if isinstance(error, sqlite3.Error):
-                    raise failure(self.path, error) from error
-                raise
+            return self._connection
+        except BaseException as error:
+            self._close()
+            self.lock.release()
+            if isinstance(error, sqlite3.Error | OSError):
+                raise failure(self.path, error) from error
+            raise
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is not None:
+            self._close()
+        self.lock.release()
+        if isinstance(error, sqlite3.Error):
+            raise failure(self.path, error) from error
+
+    def make_durable(self, durable: bool) -> None:
+        """Whether the transactions to come are synced to the disk before they are done. Not inside of one."""
+        if self._connection is not None and durable != self._durable:
+            self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            self._durable = durable
 
     def _check_it_is_still_there(self) -> None:
         """SQLite would go on with a file that was deleted, until all is gone with the process."""
@@ -87,6 +104,7 @@ class Database(Guarded):
             same = False
         if not same:
             raise JournalError(f"the journal {self.path} was moved or deleted while it was open")
+        self._check_at = time.monotonic() + CHECK_SECONDS
 
     def close(self) -> None:
         with self.lock:
@@ -96,7 +114,7 @@ class Database(Guarded):
         self._close()
 
     def _close(self) -> None:
-        connection, self._connection = self._connection, None
+        connection, self._connection, self._durable = self._connection, None, None
         if connection is not None:
             with suppress(sqlite3.Error):
                 connection.close()
@@ -123,7 +141,7 @@ def open_file(path: str, lock_timeout_seconds: float, steps: Sequence[Sequence[s
     return connection
 
 
-def failure(path: str, error: sqlite3.Error) -> JournalError:
+def failure(path: str, error: sqlite3.Error | OSError) -> JournalError:
     """What SQLite says, in our words."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # without what is in the upper bits
     return JournalError(f"the journal {path} {REASONS.get(code, 'fails')}: {error}")

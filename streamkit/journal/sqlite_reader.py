@@ -97,7 +97,7 @@ class Reader(Worker[Reading | Waiting]):
         """See if anything was written since the last time, if that is long ago. In how many seconds to look again."""
         began = time.monotonic()
         if began >= self._look_at:
-            with database.use() as connection:
+            with database as connection:
                 changed = self._has_changed(connection)
             if changed:
                 self._compare(database, list(self._waiting))
@@ -106,7 +106,7 @@ class Reader(Worker[Reading | Waiting]):
         return max(0.0, self._look_at - time.monotonic())
 
     def _compare(self, database: Database, waiting: Sequence[Waiting]) -> None:
-        with database.use() as connection:
+        with database as connection:
             lasts = {run_id: last_number(connection, run_id) for run_id in {job.run_id for job in waiting}}
         for job in waiting:
             job.hear(lasts[job.run_id])
@@ -126,7 +126,7 @@ def last_number(connection: sqlite3.Connection, run_id: str) -> int:
 def _read(database: Database, job: Reading) -> None:
     if not job.begin():
         return
-    with database.use() as connection:
+    with database as connection:
         fetched = job.fetch(connection)
     try:
         job.succeed(job.convert(fetched))

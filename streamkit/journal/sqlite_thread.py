@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
@@ -144,17 +145,26 @@ class Worker(Guarded, Generic[J]):
     def _serve_what_waits(
         self, database: Database, jobs: SimpleQueue[J | _End], patience: float | None
     ) -> tuple[_End | None, float | None]:
-        waiting: list[J] = []
-        try:
-            job = jobs.get(timeout=patience)
-            while not isinstance(job, _End):
-                waiting.append(job)
-                job = jobs.get_nowait()
-        except Empty:
-            return None, self.serve(database, waiting)
-        if waiting:
-            self.serve(database, waiting)
-        return job, None
+        waiting, end = _take_all(jobs, patience)
+        if waiting or end is None:
+            try:
+                patience = self.serve(database, waiting)
+            except Exception as error:  # nobody waits for ever because of a mistake of ours
+                for job in waiting:
+                    job.fail(copy_of(error))
+        return end, patience
+
+
+def _take_all(jobs: SimpleQueue[J | _End], patience: float | None) -> tuple[list[J], _End | None]:
+    """What is in the queue, or comes into it within so many seconds, as far as the end."""
+    taken: list[J] = []
+    with suppress(Empty):
+        job = jobs.get(timeout=patience)
+        while not isinstance(job, _End):
+            taken.append(job)
+            job = jobs.get_nowait()
+        return taken, job
+    return taken, None
 
 
 class _End:

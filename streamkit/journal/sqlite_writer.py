@@ -107,9 +107,8 @@ class Writer(Worker[Writing]):
     def serve(self, database: Database, jobs: Sequence[Writing]) -> None:
         group: list[Writing] = []
         try:
-            with database.use() as connection:
-                # No fsync for what need not survive the machine; inside of a transaction it is too late to say so.
-                connection.execute(f"PRAGMA synchronous = {'FULL' if any(job.durable for job in jobs) else 'NORMAL'}")
+            with database as connection:
+                database.make_durable(any(job.durable for job in jobs))
                 connection.execute("BEGIN IMMEDIATE")
                 group += (job for job in jobs if job.begin())
                 results = [job.write(connection) for job in group]

@@ -39,9 +39,9 @@ class CountingDatabase(Database):
         super().__init__(str(path), 5)
         self._uses = uses
 
-    def use(self):  # type: ignore[no-untyped-def]  # as the original
+    def __enter__(self) -> sqlite3.Connection:
         self._uses.append(None)
-        return super().use()
+        return super().__enter__()
 
 
 @asynccontextmanager
