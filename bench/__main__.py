@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from . import channel, decoding, execution, growing, importing, partial, peers, reducing, turns
+from . import channel, decoding, execution, growing, importing, journal, partial, peers, reducing, turns
 from .measure import Figure, Skipped
 
 SUBJECTS: dict[str, Callable[[], Iterator[Figure | Skipped]]] = {
@@ -23,6 +23,7 @@ SUBJECTS: dict[str, Callable[[], Iterator[Figure | Skipped]]] = {
     "partial": partial.figures,
     "turns": turns.figures,
     "growing": growing.figures,
+    "journal": journal.figures,
     "importing": importing.figures,
     "peers": peers.figures,
 }
