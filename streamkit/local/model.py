@@ -18,6 +18,7 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -25,6 +26,7 @@ from ..errors import ConnectionFailed, IncompleteStream, LocalModelError
 from ..flows import Flow, Sink
 from ..items import ToolOutput, ToolSpec, assistant
 from ..providers.model import Model
+from ..providers.openai_chat import encode_request as encode_chat_request
 from ..providers.openai_chat import openai_chat
 from ..turns import Turn, TurnEvent, TurnRequest
 from .server import LocalServer, ServerSettings, local_server
@@ -57,7 +59,9 @@ class LocalModel:
         self._server = server
         # One connection a turn: on one that is kept open this server fails to answer every tenth request.
         fresh = {"connection": "close"}
-        self._provider = openai_chat(name, base_url=f"{server.address}/v1", api_key=api_key, headers=fresh)
+        self._provider = openai_chat(
+            name, base_url=f"{server.address}/v1", api_key=api_key, headers=fresh, encode=encode_request, retries=0
+        )
 
     def stream_turn(self, request: TurnRequest) -> Flow[TurnEvent, Turn]:
         turn = self._provider.stream_turn(for_small_model(request))
@@ -91,6 +95,19 @@ def for_small_model(request: TurnRequest) -> TurnRequest:
         tool_choice="required",
         stop=request.stop if request.parallel_calls else (*request.stop, CALL_ENDS),
     )
+
+
+def encode_request(request: TurnRequest, model: str) -> dict[str, Any]:
+    """As chat completions have it, but an answer's schema as it is.
+
+    llama.cpp holds its model to all of it. What OpenAI could hold one to says nothing of the length of a text, and a
+    text without an end is what so small a model writes.
+    """
+    body = encode_chat_request(msgspec.structs.replace(request, output=None), model)
+    if request.output is not None:
+        wish = {"type": "json_schema", "json_schema": {"name": "answer", "schema": request.output}}
+        body = {"response_format": wish, **body}  # what `extra` says wins
+    return body
 
 
 def tools_to_call(request: TurnRequest) -> tuple[ToolSpec, ...]:

@@ -4,7 +4,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import pytest
 from msgspec import Meta
@@ -26,9 +26,10 @@ from streamkit import (
     tool,
     user,
 )
+from streamkit.answers import answer
 from streamkit.errors import LocalModelError
 from streamkit.local import local_model
-from streamkit.local.model import CALL_BEGINS, CALL_ENDS, OUTPUT_TOKENS, LocalModel, for_small_model
+from streamkit.local.model import CALL_BEGINS, CALL_ENDS, OUTPUT_TOKENS, LocalModel, encode_request, for_small_model
 from streamkit.local.server import ServerSettings, local_server
 from streamkit.testing import check_grammar
 
@@ -94,6 +95,15 @@ def test_a_tool_that_is_not_there_cannot_be_chosen() -> None:
         for_small_model(TurnRequest(QUESTION, TOOLS.specs, tool_choice="fly"))
 
 
+@pytest.mark.parametrize(("extra", "wins"), [(None, "json_schema"), ({"response_format": {"type": "text"}}, "text")])
+def test_the_schema_of_an_answer_goes_out_whole(extra: dict[str, Any] | None, wins: str) -> None:
+    schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 5}}}
+    body = encode_request(TurnRequest(QUESTION, output=schema, extra=extra), "small")
+    assert body["response_format"]["type"] == wins
+    assert wins == "text" or body["response_format"]["json_schema"]["schema"] == schema
+    assert "response_format" not in encode_request(TurnRequest(QUESTION), "small")
+
+
 # What it does
 
 
@@ -123,6 +133,13 @@ async def test_each_of_several_calls_fits_its_tool(model: Model) -> None:
     assert turn.calls or turn.stop_reason == "length"
     for made in turn.calls:
         TOOLS.validate(made)
+
+
+async def test_an_answer_keeps_to_the_lengths_of_its_type(model: Model) -> None:
+    short = Annotated[str, Meta(min_length=3, max_length=6)]
+    words = await answer(model, TurnRequest((user("Name three rivers."),)), Annotated[list[short], Meta(max_length=2)])
+    assert len(words) <= 2
+    assert all(3 <= len(word) <= 6 for word in words)
 
 
 async def test_results_are_answered_with_text(model: Model) -> None:
