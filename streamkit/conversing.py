@@ -147,7 +147,7 @@ async def _within(
     limits: Limits, run: Flow[RunEvent, Conversation], out: Sink[RunEvent], start: Conversation
 ) -> Conversation:
     """The run, cut off by its limits: then the history has all that was whole by then."""
-    transcript = Transcript(start.history)
+    transcript = Transcript(start)
     turns = 0
 
     def note(event: RunEvent) -> None:

@@ -146,15 +146,18 @@ def _open_calls(group: Sequence[Item]) -> list[ToolCall]:
 class Transcript:
     """The reducer from the events of a run to its history: `flow.tap(transcript.feed)`.
 
+    start: what the run is given, a history or a Conversation; calls that wait in it are run first, without a turn.
     `history(reason)` is legal at every moment, so an exception or a cancellation loses no work: it has the whole turns
     with their results, the text of the turn under way but no half call, and a failure with the reason for each call
     without a result.
     """
 
-    def __init__(self, history: History = ()) -> None:
-        self._settled = history
-        self._turn: Turn | None = None  # ended, its calls not all answered
-        self._results: dict[str, ToolResult] = {}
+    def __init__(self, start: History | Conversation = ()) -> None:
+        state = start if isinstance(start, Conversation) else Conversation(start)
+        self._settled = state.history
+        self._turn = state.turn  # ended, its calls not all answered
+        known = (result for result in state.results if not isinstance(result, Pending))
+        self._results: dict[str, ToolResult] = {result.call_id: result for result in known}
         self._text: list[str] = []  # of the turn under way
 
     def feed(self, event: RunEvent) -> None:

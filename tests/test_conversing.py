@@ -140,6 +140,14 @@ async def test_a_run_whose_time_is_up_ends_with_a_whole_history(limits: dict[str
     assert any(isinstance(event, ToolStarted) and event.tool == "hang" for event in collected)
 
 
+async def test_a_limit_keeps_what_the_calls_that_waited_have_done() -> None:
+    pending = await converse(ScriptedModel([call("send", {"to": "Ann"})]), KIT, GO, authorize=from_verdicts({}))
+    (waiting,) = pending.waiting
+    model, verdicts = ScriptedModel([anyio.sleep_forever]), from_verdicts({waiting: Allow()}, pending)
+    _, state = await seen(converse(model, KIT, pending, authorize=verdicts, timeout_seconds=1))
+    assert (state.ended, last_text(state), ran) == ("budget", "sent to Ann", ["Ann"])
+
+
 async def test_a_slow_consumer_uses_up_no_time() -> None:
     flow = converse(ScriptedModel([call("read")], ["Done."]), KIT, GO, timeout_seconds=0.2)
     async with flow.open() as events:

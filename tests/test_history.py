@@ -193,6 +193,15 @@ def test_a_transcript_forgets_what_a_restart_took_back_and_blank_text() -> None:
     assert transcript.history() == ()
 
 
+def test_a_transcript_knows_the_calls_that_its_start_waits_for() -> None:
+    waiting = Conversation((user("go"),)).add(turn(ONE, TWO), [value(ONE, "1"), Pending("c2", "read")])
+    transcript = Transcript(waiting)
+    stopped = (ONE, TWO, ToolOutput("c1", "read", "1"), ToolOutput("c2", "read", "stopped", failed=True))
+    assert transcript.history("stopped") == (user("go"), *stopped)
+    transcript.feed(Output("c2", "read", value(TWO, "2")))
+    assert transcript.history()[-1] == ToolOutput("c2", "read", "2")
+
+
 def test_a_conversation_settles_turns_and_says_how_it_ended() -> None:
     start = Conversation((user("go"),))
     asked = start.add(turn(ONE, usage=Usage(5, 1)), [msgspec.structs.replace(value(ONE), usage=Usage(10, 2))])
