@@ -64,7 +64,7 @@ def whole_loop(backend: Backend, url: str) -> Figure:
             async for _ in events:
                 pass
         assert events.value.turns == LOOP_TURNS
-        assert events.value.ended == "answer"
+        assert events.value.ended == "turn_limit"
 
     client = httpx2.AsyncClient()
     floor = partial(converse_by_hand, client, url)

@@ -74,7 +74,7 @@ class TurnRun:
 
     def __init__(self, out: Sink[TurnEvent], model: str, request: TurnRequest, bounds: Bounds = BOUNDS) -> None:
         names = [tool.name for tool in request.tools]
-        may_call = bool(names) and request.tool_choice != "none"
+        may_call = request.tool_choice != "none"
         self.has_shown = False
         self._out = out
         self._builder = TurnBuilder(new_turn_id(), model, names, may_call=may_call, bounds=bounds)

@@ -30,9 +30,6 @@ from .openai_responses_decoder import OpenAIResponsesDecoder
 
 logger = logging.getLogger("streamkit")
 
-_UNKNOWN_TOOLS = (ToolSpec("", "", {}),)
-"""Where nobody knows the tools: a turn that was told of none may call none."""
-
 _MADE_BY_HELPER = ("text", "thinking", "signature", "citation", "input_json", "compaction")
 """What `messages.stream(…)` adds to the events of the server."""
 
@@ -45,19 +42,20 @@ class _Sdk(NamedTuple):
     raw: Callable[[Any], Any]
 
 
-def from_openai_stream(stream: Any, *, tools: Iterable[ToolSpec] | None = None) -> Flow[TurnEvent, Turn]:
+def from_openai_stream(stream: Any, *, tools: Iterable[ToolSpec] = ()) -> Flow[TurnEvent, Turn]:
     """The turn that a stream of the package openai holds, of chat completions or of responses.
 
     stream: a function that asks for one, so that the flow can be opened again: `lambda: client.responses.create(…,
     stream=True)`, or `.stream(…)`, or the same of `client.chat.completions`. A stream itself will do for a flow that is
-    opened once. The client is an AsyncOpenAI. tools: what the model was told of; where it is None, any call stands.
+    opened once. The client is an AsyncOpenAI. tools: what the model was told of; they decide whether
+    pieces of a name are joined.
 
     The stream is closed in the end. What the package raises on the way becomes a ModelError.
     """
     return _flow_of(stream, tools, _Sdk(_openai_decoder, _raw_openai_event))
 
 
-def from_anthropic_stream(stream: Any, *, tools: Iterable[ToolSpec] | None = None) -> Flow[TurnEvent, Turn]:
+def from_anthropic_stream(stream: Any, *, tools: Iterable[ToolSpec] = ()) -> Flow[TurnEvent, Turn]:
     """The turn that a stream of the package anthropic holds.
 
     stream: `lambda: client.messages.create(…, stream=True)`, or `lambda: client.messages.stream(…)`, of an
@@ -66,8 +64,8 @@ def from_anthropic_stream(stream: Any, *, tools: Iterable[ToolSpec] | None = Non
     return _flow_of(stream, tools, _Sdk(lambda _: AnthropicDecoder(), _raw_anthropic_event))
 
 
-def _flow_of(stream: Any, tools: Iterable[ToolSpec] | None, sdk: _Sdk) -> Flow[TurnEvent, Turn]:
-    request = TurnRequest((), _UNKNOWN_TOOLS if tools is None else tuple(tools))
+def _flow_of(stream: Any, tools: Iterable[ToolSpec], sdk: _Sdk) -> Flow[TurnEvent, Turn]:
+    request = TurnRequest((), tuple(tools))
     was_opened = False
 
     async def run(out: Sink[TurnEvent]) -> Turn:

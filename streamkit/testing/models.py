@@ -227,7 +227,7 @@ class _Suite:
         check(isinstance(run.turn, Turn), f"the value of the flow is a Turn, not {type(run.turn).__name__}")
         assert isinstance(run.turn, Turn)
         check_turn(run.shown, run.turn)
-        may_call = self._request.tools and self._request.tool_choice != "none"
+        may_call = self._request.tool_choice != "none"
         check(may_call or not run.turn.calls, "calls stand in a turn that may call no tools")
 
     def _check_left(self, run: _Run) -> None:

@@ -245,7 +245,7 @@ async def test_a_turn_whose_end_is_not_its_value_is_told() -> None:
 
 async def test_calls_in_a_turn_that_may_call_nothing_are_told() -> None:
     with pytest.raises(AssertionError, match="calls stand in a turn that may call no tools"):
-        await check_model(HandMade(calls))
+        await check_model(HandMade(calls), TurnRequest((user("hi"),), (READ,), tool_choice="none"))
 
 
 async def test_a_call_that_stays_open_when_its_turn_is_left_is_told() -> None:
