@@ -149,7 +149,7 @@ def anthropic(
     tenth of it. eager_input: arguments come as the model writes them, instead of value by value when each is whole;
     None asks it of Anthropic itself, since other servers may refuse to be asked. options: see HttpOptions.
 
-    A turn raises a ModelError: ConnectionFailed, ProviderError, IncompleteStream, BadPayload or NotAStream.
+    A turn that fails raises a ModelError; `errors` says which there are.
     """
     from .http import HttpModel  # noqa: PLC0415 - it needs httpx2, and only who makes a model does
 

@@ -118,7 +118,7 @@ def openai_chat(
     of a request; None takes what fits the server: `encode_openai_request` for OpenAI itself, `encode_mistral_request`
     for Mistral, else `encode_request`. options: see HttpOptions.
 
-    A turn raises a ModelError: ConnectionFailed, ProviderError, IncompleteStream, BadPayload or NotAStream.
+    A turn that fails raises a ModelError; `errors` says which there are.
     """
     from .http import HttpModel  # noqa: PLC0415 - it needs httpx2, and only who makes a model does
 

@@ -209,7 +209,7 @@ def openai_responses(
     base_url: of the server, up to the part before `/responses`. api_key: None takes OPENAI_API_KEY from the
     environment, when a turn is run; a server on this machine may need none. options: see HttpOptions.
 
-    A turn raises a ModelError: ConnectionFailed, ProviderError, IncompleteStream, BadPayload or NotAStream.
+    A turn that fails raises a ModelError; `errors` says which there are.
     """
     from .http import HttpModel  # noqa: PLC0415 - it needs httpx2, and only who makes a model does
 
