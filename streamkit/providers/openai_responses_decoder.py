@@ -183,7 +183,7 @@ class OpenAIResponsesDecoder(DialectDecoder[_Event]):
             self._output.read_added(parts)
         details = response.get("incomplete_details")
         is_filtered = isinstance(details, dict) and details.get("reason") == "content_filter"
-        self.finish("content_filter" if word == "incomplete" and is_filtered else _STOP_REASONS[word], word, parts)
+        self.finish("content_filter" if is_filtered else _STOP_REASONS[word], word, parts)
 
     def fail(self, error: ModelError, parts: list[Part], word: str | None = None) -> None:
         """What an event calls an error comes once more with the response that failed, which knows the usage, too."""

@@ -244,6 +244,17 @@ def test_a_refusal_is_no_answer(told: Any) -> None:
     assert (found.turn.refusal, found.turn.stop_reason, found.turn.items) == ("I will not", "refusal", ())
 
 
+def test_a_refusal_that_is_told_as_a_whole_is_one() -> None:
+    assert read(event("refusal.done", content_index=0, refusal="No"), completed()).turn.refusal == "No"
+
+
+def test_a_piece_without_text_tells_nothing_and_an_odd_one_is_kept() -> None:
+    odd = text("")
+    odd["delta"] = ["b"]
+    found = read(text("a"), text(""), odd, text("c"), completed(message("ac")))
+    assert found.events == [TextDelta("a"), UnknownItem(odd), TextDelta("c")]
+
+
 def test_annotations_are_kept_once() -> None:
     cited = {"type": "url_citation", "url": "https://example.org"}
     other = {"type": "file_citation", "file_id": "f"}
@@ -475,13 +486,15 @@ def custom(written: str = "", **fields: Any) -> dict[str, Any]:
         [added(custom()), event("custom_tool_call_input.delta", delta="SELECT"), done(custom("SELECT 1"))],
         [added(custom()), event("custom_tool_call_input.done", input="SELECT 1"), done(custom("SELECT 1"))],
         [done(custom("SELECT 1"))],
+        [added(custom()), event("custom_tool_call_input.delta", delta="SELECT 1")],
+        [added(custom()), event("custom_tool_call_input.done", input="SELECT 1")],
         [],
     ],
 )
 def test_a_custom_call_has_plain_text(events: list[dict[str, Any]]) -> None:
-    found = read(*events, completed(custom("SELECT 1")))
-    (made,) = found.turn.calls
-    assert (made.arguments, made.custom, made.problem) == ("SELECT 1", True, None)
+    for last in (completed(custom("SELECT 1")), *[completed()] * bool(events)):
+        (made,) = read(*events, last).turn.calls
+        assert (made.arguments, made.custom, made.problem) == ("SELECT 1", True, None)
 
 
 def test_what_else_a_call_has_is_kept() -> None:
@@ -571,9 +584,10 @@ def test_events_that_are_not_known_are_kept_and_others_tell_nothing() -> None:
         event("mcp_list_tools.failed"), event("x_search_call.in_progress"),
     ]  # fmt: skip
     odd = [event("output_text.delta", delta=["a"]), event("output_item.done", item=[1]), event("of.tomorrow")]
+    odd += [event("output_item.added", item={"no": "type"}), event("output_item.done", item={"type": 1})]
     found = read(*nothing, picture, *odd, completed(7, {"no": "type"}))
     assert [item.item for item in found.turn.items if isinstance(item, UnknownItem)] == [picture, *odd]
-    assert len(found.turn.items) == 4
+    assert len(found.turn.items) == len(odd) + 1
 
 
 # How it ends
@@ -590,6 +604,7 @@ def test_events_that_are_not_known_are_kept_and_others_tell_nothing() -> None:
         (incomplete({"reason": "max_output_tokens"}), "length", "incomplete"),
         (incomplete({"reason": "content_filter"}), "content_filter", "incomplete"),
         (incomplete({"reason": "of_tomorrow"}), "length", "incomplete"),
+        (completed(incomplete_details={"reason": "content_filter"}), "content_filter", "completed"),
         (incomplete(None), "length", "incomplete"),
         ({"type": "response.incomplete", "response": None}, "length", "incomplete"),
         ({"type": "response.cancelled", "response": {"status": "cancelled"}}, "cancelled", "cancelled"),
@@ -643,6 +658,7 @@ ERROR = {"type": "error", "code": "server_error", "message": "no", "param": None
         ([ERROR, ERROR, FAILED], "no (server_error)", "failed"),
         ([ERROR, text(" b"), FAILED], "no (server_error)", None),
         ([ERROR, completed()], "no (server_error)", None),
+        ([ERROR, {"type": "error", "message": "again"}], "no (server_error)", None),
         ([completed(status="failed", error={"message": "no"})], "no", "failed"),
         ([completed(error={"message": "no"})], "no", "completed"),
         ([{"type": "response.failed", "response": {"error": None}}], "the response failed", "failed"),
