@@ -1,0 +1,80 @@
+"""`python -m recipes.resume_after_crash [--model scripted|local|PROVIDER:NAME] [work FOLDER | follow FOLDER]`"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import anyio
+
+from streamkit import Model, StreamkitError
+from streamkit.local import local_model
+from streamkit.providers import named
+
+from .lines import say, show, visible
+from .recipe import follow, work
+from .scripted import scripted_model
+from .supervisor import DEEDS, supervise
+from .world import World
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        "python -m recipes.resume_after_crash",
+        description="Kill a run, and let it go on. Without a command: all of it.",
+    )
+    parser.add_argument("--model", default="scripted", help="scripted (the default), local, or PROVIDER:NAME")
+    commands = parser.add_subparsers(dest="command")
+    working = commands.add_parser("work", help="begin the run of a folder, or go on with it")
+    working.add_argument("folder", type=Path)
+    working.add_argument("--die-after", metavar="DEED", help='be killed after it, such as "lake.jpg, piece 2"')
+    following = commands.add_parser("follow", help="watch the run of a folder from its start, in another terminal")
+    following.add_argument("folder", type=Path)
+    return parser.parse_args()
+
+
+async def main(options: argparse.Namespace) -> int:
+    if options.command is None:
+        with TemporaryDirectory(prefix="streamkit-") as folder:
+            return await supervise(Path(folder), options.model)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    if options.command == "follow":
+        await follow(options.folder, show)
+        return 0
+    async with model_called(options.model) as model:
+        conversation = await work(model, options.folder, World(options.folder / DEEDS, options.die_after))
+    say(f"(ended with {conversation.ended} after {conversation.turns} turns)")
+    return 0
+
+
+@asynccontextmanager
+async def model_called(name: str) -> AsyncIterator[Model]:
+    if name == "local":
+        async with local_model() as model:
+            yield model
+    else:
+        yield scripted_model() if name == "scripted" else named.model(name)
+
+
+def run() -> int:
+    options = parse()
+    code = 0
+    try:
+        code = anyio.run(main, options)
+    except* StreamkitError as failed:
+        print(f"streamkit: {visible(str(failed.exceptions[0]))}", file=sys.stderr)
+        code = 1
+    except* BrokenPipeError:  # who reads has seen enough; Python would complain of it once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except* KeyboardInterrupt:
+        code = 130
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(run())
