@@ -110,7 +110,7 @@ class JsonArrayDecoder:
         elif self._place is Place.BETWEEN and found in (b"{", b"["):
             self._place = Place.ELEMENT
         else:
-            told = data[at : at + 20].decode(errors="replace")
+            told = found.decode(errors="replace")  # no more of it: what else is there depends on the cut
             raise DecodeError(f"the body is no JSON array of objects: {self._place.value} comes {told!r}")
         return at
 

@@ -51,11 +51,11 @@ def test_what_the_end_cuts_off_is_no_element() -> None:
 @pytest.mark.parametrize(
     ("body", "elements", "message"),
     [
-        (b"<html>", [], "the body is no JSON array of objects: before the array comes '<html>'"),
-        (b"[{}, 5]", ["{}"], "the body is no JSON array of objects: between elements comes '5]'"),
-        (b'["a"]', [], "the body is no JSON array of objects: between elements comes '\"a\"]'"),
+        (b"<html>", [], "the body is no JSON array of objects: before the array comes '<'"),
+        (b"[{}, 5]", ["{}"], "the body is no JSON array of objects: between elements comes '5'"),
+        (b'["a"]', [], "the body is no JSON array of objects: between elements comes '\"'"),
         (b"[{}]x", ["{}"], "the body is no JSON array of objects: behind the array comes 'x'"),
-        (b"{}{}", ["{}"], "the body is no JSON array of objects: behind the array comes '{}'"),
+        (b"{}{}", ["{}"], "the body is no JSON array of objects: behind the array comes '{'"),
         (b"\xff", [], "the body is no JSON array of objects: before the array comes '\ufffd'"),
         (b'[{"a":"\xff"}]', [], "the stream is not UTF-8: invalid start byte"),
     ],
@@ -71,6 +71,16 @@ def test_garbage_is_told_after_what_came_before(body: bytes, elements: list[str]
         decoder.feed(b"")
     with pytest.raises(DecoderClosed):
         decoder.end()
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[null,{}]", b'["x"]', b"[]]", b"{}{}", b"[\xff\xfe"])
+def test_what_is_told_of_garbage_does_not_depend_on_the_cut(body: bytes) -> None:
+    messages = set()
+    for pieces in ([body], [body[at : at + 1] for at in range(len(body))]):
+        with pytest.raises(DecodeError) as raised:
+            decode(JsonArrayDecoder(), pieces)
+        messages.add(str(raised.value))
+    assert len(messages) == 1
 
 
 def test_a_failure_that_waits_is_told_by_the_end() -> None:
