@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from streamkit.cli import main
-from streamkit.testing import decode
+from streamkit.providers.openai_chat_decoder import OpenAIChatDecoder
+from streamkit.testing import check_decoder, decode
 
 from .streams import recorded_body, recordings
 
@@ -37,6 +38,26 @@ def test_a_body_is_printed_as_one_object(body: Path, capsys: pytest.CaptureFixtu
     assert told == decode("openai-chat", [BODY])
     assert (told["text"], told["stop"], told["stop_reason"]) == ("Hi é", "tool_calls", "tool_calls")
     assert told["tool_calls"] == [{"id": "a", "name": "write", "arguments": {"path": "x"}}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ('{"q": "\\ud83d"}', {"q": "\ufffd"}),
+        ('{"n": ' + "9" * 5000 + "}", '{"n": ' + "9" * 5000 + "}"),
+        ('{"n": ' + "[" * 990 + "]" * 990 + "}", None),
+    ],
+    ids=["half a character", "a long number", "deep"],
+)
+def test_arguments_that_python_cannot_read_give_no_traceback(
+    arguments: str, told: object, body: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = {"index": 0, "id": "a", "function": {"name": "write", "arguments": arguments}}
+    chunk = {"choices": [{"delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}
+    body.write_text(f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n")
+    assert main(["decode", "--dialect", "openai-chat", str(body)]) == 0
+    assert told is None or json.loads(capsys.readouterr().out)["tool_calls"][0]["arguments"] == told
+    check_decoder(OpenAIChatDecoder, body.read_bytes())
 
 
 def test_events_are_printed_one_a_line(body: Path, capsys: pytest.CaptureFixture[str]) -> None:

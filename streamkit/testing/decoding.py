@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from ..codec.surrogates import whole
 from ..errors import DecodeError, ModelError
 from ..items import ProviderTool, Reasoning, ToolCall, UnknownItem
 from ..providers.anthropic_decoder import AnthropicDecoder
@@ -58,10 +59,11 @@ def decode(dialect: str, pieces: Iterable[bytes], tools: Iterable[str] = ()) -> 
 
     dialect: one of DIALECTS. tools: the names of the known tools, which decide whether pieces of a name are joined.
 
-    text, reasoning, refusal: joined; None where nothing came of the last. tool_calls: those that may run. abandoned:
-    those that were cut or discarded, by id and reason. invalid_calls: those that ended, but cannot run, with their raw
-    text. other_items: what the provider ran itself, and other items of its own, by id, type and name. stop: our reason;
-    stop_reason: the provider's word. usage: tokens. error: None, or its kind and message.
+    text, reasoning, refusal: joined; None where nothing came of the last. tool_calls: those that may run, their
+    arguments as a tree, or as text that Python cannot read. abandoned: those that were cut or discarded, by id and
+    reason. invalid_calls: those that ended, but cannot run, with their raw text. other_items: what the provider ran
+    itself, and other items of its own, by id, type and name. stop: our reason; stop_reason: the provider's word. usage:
+    tokens. error: None, or its kind and message.
     """
     played = Decoded()
     for _ in played.play(dialect, pieces, tools):
@@ -109,7 +111,16 @@ def _batches(dialect: str, pieces: Iterable[bytes]) -> Iterator[Sequence[Part]]:
 def _call(call: ToolCall) -> dict[str, Any]:
     if call.custom:
         return {"id": call.call_id, "name": call.name, "kind": "custom", "arguments": call.arguments}
-    return {"id": call.call_id, "name": call.name, "arguments": json.loads(call.arguments)}
+    return {"id": call.call_id, "name": call.name, "arguments": _tree(call.arguments)}
+
+
+def _tree(arguments: str) -> Any:
+    """What the text says; the text, where Python does not read numbers so long, or containers so deep."""
+    try:
+        tree = json.loads(arguments)
+        return whole(tree) if "\\u" in arguments else tree
+    except (ValueError, RecursionError):
+        return arguments
 
 
 def _other_items(turn: Turn) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from ..codec.json_object import object_text
 from ..items import ProviderTool, Reasoning, ToolCall, UnknownItem
 from ..turns import (
     ReasoningDelta,
@@ -151,8 +152,10 @@ def _check_encodes(events: Sequence[TurnEvent], turn: Turn) -> None:
 def _is_object(text: str) -> bool:
     try:
         return isinstance(json.loads(text), dict)
-    except ValueError:
+    except json.JSONDecodeError:
         return False
+    except (ValueError, RecursionError):  # Python reads no number so long, and no containers so deep
+        return object_text(text) == (text, None)
 
 
 def _short(text: str) -> str:
