@@ -11,7 +11,12 @@ from typing import Any
 
 import msgspec
 
+from streamkit.providers.anthropic_decoder import AnthropicDecoder
+from streamkit.providers.gemini_decoder import GeminiDecoder
+from streamkit.providers.model import Decoder
+from streamkit.providers.ollama_decoder import OllamaDecoder
 from streamkit.providers.openai_chat_decoder import OpenAIChatDecoder
+from streamkit.providers.openai_responses_decoder import OpenAIResponsesDecoder
 from streamkit.turn_builder import TurnBuilder
 
 from .measure import Figure, Goal, race
@@ -39,6 +44,36 @@ def figures() -> Iterator[Figure]:
 
         yield race(f"decoding.{name}", decoded, floor, count=EVENTS, goal=Goal(2, must=True))
         yield race(f"decoding.{name}_to_turn", built, floor, count=EVENTS)
+    for dialect, make, events, wire in OTHERS:
+        yield of_another(dialect, make, events, wire)
+
+
+def of_another(dialect: str, make: Callable[[], Decoder], events: list[dict[str, Any]], wire: type) -> Figure:
+    """The deltas of text of another dialect, one after the other."""
+    body = b"".join(framed(dialect, event) for event in events)
+    chunks, separator = cut(body, CHUNK_BYTES), b"\n" if dialect == "ollama" else b"\n\n"
+    decode_event: Callable[[bytes], object] = msgspec.json.Decoder(wire).decode
+
+    def decoded() -> None:
+        decoder = make()
+        for chunk in chunks:
+            decoder.feed(chunk)
+
+    def floor() -> None:
+        rest = b""
+        for chunk in chunks:
+            *blocks, rest = (rest + chunk).split(separator)
+            for block in blocks:
+                decode_event(block[block.index(b"{") :])
+
+    return race(f"decoding.{dialect}", decoded, floor, count=EVENTS, goal=Goal(2))
+
+
+def framed(dialect: str, event: dict[str, Any]) -> bytes:
+    data = msgspec.json.encode(event)
+    if dialect == "ollama":
+        return data + b"\n"
+    return (f"event: {event['type']}\n".encode() if "type" in event else b"") + b"data: " + data + b"\n\n"
 
 
 def build_turn(chunks: Iterator[bytes] | Sequence[bytes]) -> None:
@@ -87,6 +122,93 @@ def split_and_decode(chunks: Sequence[bytes]) -> None:
             data = block[6:]
             if data != b"[DONE]":
                 decode_chunk(data)
+
+
+class AnthropicDelta(msgspec.Struct, gc=False):
+    text: str | None = None
+
+
+class AnthropicEvent(msgspec.Struct, gc=False):
+    type: str
+    index: int | None = None
+    delta: AnthropicDelta | None = None
+
+
+class ResponsesEvent(msgspec.Struct, gc=False):
+    type: str
+    output_index: int | None = None
+    delta: str | None = None
+
+
+class GeminiPart(msgspec.Struct, gc=False):
+    text: str | None = None
+
+
+class GeminiContent(msgspec.Struct, gc=False):
+    parts: list[GeminiPart]
+
+
+class GeminiCandidate(msgspec.Struct, gc=False):
+    content: GeminiContent
+
+
+class GeminiChunk(msgspec.Struct, gc=False):
+    candidates: list[GeminiCandidate]
+
+
+class OllamaMessage(msgspec.Struct, gc=False):
+    content: str
+
+
+class OllamaLine(msgspec.Struct, gc=False):
+    message: OllamaMessage
+    done: bool
+
+
+def words() -> Iterator[str]:
+    return (f" word{number}" for number in range(EVENTS))
+
+
+ANTHROPIC = [
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": word}} for word in words()
+]
+RESPONSES: list[dict[str, Any]] = [
+    {
+        "type": "response.output_text.delta",
+        "sequence_number": number,
+        "item_id": "msg_68da7fd99b3c8194bd624b18c0c0851b",
+        "output_index": 0,
+        "content_index": 0,
+        "delta": word,
+        "logprobs": [],
+        "obfuscation": "0123456789",
+    }
+    for number, word in enumerate(words())
+]
+GEMINI: list[dict[str, Any]] = [
+    {
+        "candidates": [{"content": {"parts": [{"text": word}], "role": "model"}, "index": 0}],
+        "usageMetadata": {"promptTokenCount": 10, "totalTokenCount": 10},
+        "modelVersion": "a-model",
+        "responseId": "0123456789abcdef",
+    }
+    for word in words()
+]
+OLLAMA: list[dict[str, Any]] = [
+    {
+        "model": "a-model",
+        "created_at": "2026-11-01T00:00:00.000000Z",
+        "message": {"role": "assistant", "content": word},
+        "done": False,
+    }
+    for word in words()
+]
+OTHERS: tuple[tuple[str, Callable[[], Decoder], list[dict[str, Any]], type], ...] = (
+    ("anthropic", AnthropicDecoder, ANTHROPIC, AnthropicEvent),
+    ("openai_responses", OpenAIResponsesDecoder, RESPONSES, ResponsesEvent),
+    ("gemini", GeminiDecoder, GEMINI, GeminiChunk),
+    ("ollama", OllamaDecoder, OLLAMA, OllamaLine),
+)
 
 
 def body_of(delta: Callable[[int], dict[str, Any]], events: int) -> bytes:
