@@ -149,13 +149,14 @@ class Transcript:
     start: what the run is given, a history or a Conversation; calls that wait in it are run first, without a turn.
     `history(reason)` is legal at every moment, so an exception or a cancellation loses no work: it has the whole turns
     with their results, the text of the turn under way but no half call, and a failure with the reason for each call
-    without a result.
+    without a result. A turn that is told twice is one.
     """
 
     def __init__(self, start: History | Conversation = ()) -> None:
         state = start if isinstance(start, Conversation) else Conversation(start)
         self._settled = state.history
         self._turn = state.turn  # ended, its calls not all answered
+        self._ended: Turn | None = None  # the last that ended, until another begins
         known = (result for result in state.results if not isinstance(result, Pending))
         self._results: dict[str, ToolResult] = {result.call_id: result for result in known}
         self._text: list[str] = []  # of the turn under way
@@ -165,13 +166,13 @@ class Transcript:
         match event:
             case TurnStarted():
                 self._settled = self._with_turn("This call did not run: the model was asked again without its result.")
-                self._turn, self._results, self._text = None, {}, []
+                self._turn, self._results, self._text, self._ended = None, {}, [], None
             case TextDelta(text=text):
                 self._text.append(text)
             case TurnRestarted():
                 self._text = []
-            case TurnEnded(turn=turn):
-                self._turn, self._text = turn, []
+            case TurnEnded(turn=turn) if turn != self._ended:
+                self._turn, self._text, self._ended = turn, [], turn
                 self._settle()
             case Output(result=result) if not isinstance(result, Pending):
                 self._results[result.call_id] = result

@@ -166,6 +166,14 @@ def test_cancelled_and_shortened_histories_are_whole(kinds: list[str], count: in
     check_pairs(recent(whole, count))
 
 
+def test_a_turn_that_a_transcript_hears_of_twice_is_one() -> None:
+    transcript = Transcript((user("go"),))
+    ended = TurnEnded(turn(assistant("I look"), ONE))
+    for event in (TurnStarted("t1", "m"), ended, ended, Output("c1", "read", value(ONE, "1")), ended):
+        transcript.feed(event)
+    assert transcript.history() == (user("go"), assistant("I look"), ONE, ToolOutput("c1", "read", "1"))
+
+
 def test_a_transcript_is_legal_at_every_moment() -> None:
     ended = turn(assistant("I look"), ONE, TWO)
     events = [
