@@ -1,0 +1,78 @@
+"""`python -m recipes.structured_output --model local|scripted|PROVIDER:NAME [TITLE …]`"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+
+from streamkit import Model, StreamkitError
+from streamkit.local import local_model
+from streamkit.providers import named
+
+from .recipe import Book, show_book, visible
+from .scripted import TITLES as SCRIPTED_TITLES
+from .scripted import scripted_model
+
+TITLES = ("Frankenstein by Mary Shelley", "The Hobbit by J. R. R. Tolkien", "1984 by George Orwell")
+OUTPUT_TOKENS = 300
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser("python -m recipes.structured_output", description="Ask a model about books.")
+    parser.add_argument("--model", default="local", help="local (the default), scripted, or PROVIDER:NAME")
+    parser.add_argument("--max-tokens", type=int, default=OUTPUT_TOKENS, help="of an answer; one that they cut is none")
+    parser.add_argument("--pydantic", action="store_true", help="with a model of pydantic as the type")
+    parser.add_argument("titles", nargs="*", metavar="TITLE", help="the books")
+    options = parser.parse_args()
+    if options.model == "scripted" and options.titles:
+        parser.error("the script knows its own books only")
+    options.titles = options.titles or (SCRIPTED_TITLES if options.model == "scripted" else TITLES)
+    return options
+
+
+async def main(options: argparse.Namespace) -> None:
+    async with model_called(options.model) as model:
+        kind = type_of_a_book(options.pydantic)
+        for title in options.titles:
+            await show_book(model, title, kind, max_tokens=options.max_tokens)
+
+
+def type_of_a_book(is_of_pydantic: bool) -> type[object]:
+    if not is_of_pydantic:
+        return Book
+    from . import pydantic_book  # noqa: PLC0415 - only here is pydantic needed
+
+    return pydantic_book.Book
+
+
+@asynccontextmanager
+async def model_called(name: str) -> AsyncIterator[Model]:
+    if name == "local":
+        async with local_model() as model:
+            yield model
+    else:
+        yield scripted_model() if name == "scripted" else named.model(name)
+
+
+def run() -> int:
+    options = parse()
+    try:
+        anyio.run(main, options)
+    except StreamkitError as error:
+        print(f"streamkit: {visible(str(error))}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # who reads has seen enough; Python would complain of it once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run())
