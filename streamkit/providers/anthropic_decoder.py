@@ -14,12 +14,13 @@ from typing import Any
 import msgspec
 
 from ..codec.surrogates import whole
-from ..items import ProviderTool, StopReason, UnknownItem, Usage
+from ..items import ProviderTool, UnknownItem, Usage
 from ..tool_input import InputDelta, InputEnd, InputOpaque, InputStart, as_text
 from ..turn_builder import NextItem, Part, ReasoningOpaque, TextOpaque, UsageReported
 from ..turns import ReasoningDelta, TextDelta
 from .dialect import DialectDecoder
 from .failures import parsed
+from .stop_words import graver
 
 DIALECT = "anthropic"
 """The name under which it keeps what goes back unread."""
@@ -51,18 +52,7 @@ class _Event(msgspec.Struct, gc=False):
     usage: Any = None
 
 
-_STOP_REASONS: dict[str, StopReason] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "refusal",
-    "pause_turn": "pause",
-    "compaction": "pause",  # the server made room, and goes on when it is asked again
-}
 _READ_KINDS = ("text", "tool_use", *THOUGHT_KINDS)
-_REASONS_OF_CUTS = ("length", "refusal")
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
@@ -220,8 +210,8 @@ class AnthropicDecoder(DialectDecoder[_Event]):
         for field in ("stop_details", "container"):
             if value := getattr(delta, field):
                 parts.append(UnknownItem({field: value}))
-        if delta.stop_reason and _STOP_REASONS.get(self._stop_word or "") not in _REASONS_OF_CUTS:
-            self._stop_word = str(delta.stop_reason)
+        if delta.stop_reason:
+            self._stop_word = graver(self._stop_word, str(delta.stop_reason))
 
     def mend(self, event: _Event) -> None:
         event.content_block = whole(event.content_block)
@@ -248,7 +238,7 @@ class AnthropicDecoder(DialectDecoder[_Event]):
         for block in self._blocks.values():
             if block.kind != "tool_use":  # of a call the end of the turn decides
                 self._tell_block(block, parts)
-        self.finish(_STOP_REASONS.get(self._stop_word or "", "unknown"), self._stop_word, parts)
+        self.finish_with(self._stop_word, parts)
 
 
 def _start_call(index: int | None, raw: dict[str, Any], parts: list[Part]) -> None:

@@ -18,6 +18,7 @@ from ..errors import BadPayload, DecodeError, IncompleteStream, ModelError, NotA
 from ..items import StopReason, UnknownItem
 from ..turn_builder import Failed, Finished, Part
 from .failures import parsed, provider_error, shortened, tells_an_error
+from .stop_words import reason_of
 
 W = TypeVar("W")
 
@@ -104,6 +105,13 @@ class DialectDecoder(Generic[W]):
         if not self.ended:
             self.ended = True
             parts.append(Finished(reason, word))
+
+    def finish_with(self, word: str | None, parts: list[Part]) -> None:
+        """The same, with the provider's word for the reason alone; some tell of a failure."""
+        reason = reason_of(word)
+        if reason == "error":
+            self.fail(provider_error(f"the provider ended the turn with the word {word}"), parts, word)
+        self.finish(reason, word, parts)
 
     def fail(self, error: ModelError, parts: list[Part], word: str | None = None) -> None:
         """The turn has failed, unless it has ended. word: the provider's own for the reason to stop."""

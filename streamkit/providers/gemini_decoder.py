@@ -17,12 +17,13 @@ import msgspec
 from ..codec.json_array import JsonArrayDecoder
 from ..codec.surrogates import whole
 from ..errors import BadModelOutput, ProviderError
-from ..items import ProviderTool, StopReason, UnknownItem, Usage
+from ..items import ProviderTool, UnknownItem, Usage
 from ..turn_builder import NextItem, Part, ReasoningOpaque, TextOpaque, UsageReported
 from ..turns import ReasoningDelta, TextDelta
 from .dialect import DialectDecoder, Framing
 from .failures import parsed, provider_error
 from .gemini_calls import SIGNATURE, Call, CallInPieces, text_or_none, whole_call
+from .stop_words import gravity
 
 # What is read of the wire. gc=False: they live for a moment, and hold no cycles. Fields that servers fill in different
 # ways are Any. Parts that are neither text nor calls are read from the text of the event, since they go back whole.
@@ -75,20 +76,6 @@ _KEPT_UNREAD = {
 _NO_REASON = "FINISH_REASON_UNSPECIFIED"
 _PROVIDER_TOOLS = {"executableCode": False, "codeExecutionResult": True, "toolCall": False, "toolResponse": True}
 """Parts that tell of a tool of the provider, and whether they are results."""
-_STOP_REASONS: dict[str, StopReason] = {
-    "STOP": "stop",
-    "MAX_TOKENS": "length",
-    "SAFETY": "content_filter",
-    "RECITATION": "content_filter",
-    "LANGUAGE": "content_filter",
-    "BLOCKLIST": "content_filter",
-    "PROHIBITED_CONTENT": "content_filter",
-    "SPII": "content_filter",
-    "MODEL_ARMOR": "content_filter",
-    "IMAGE_SAFETY": "content_filter",
-    "IMAGE_PROHIBITED_CONTENT": "content_filter",
-    "IMAGE_RECITATION": "content_filter",
-}
 _FAILURES: dict[str, type[BadModelOutput | ProviderError]] = {
     "MALFORMED_FUNCTION_CALL": BadModelOutput,
     "MALFORMED_RESPONSE": BadModelOutput,
@@ -246,7 +233,7 @@ class GeminiDecoder(DialectDecoder[_Chunk]):
         elif word is not None:
             if not _gravity(word):
                 self._end_call(parts)
-            self.finish(_STOP_REASONS.get(word, "unknown"), word, parts)
+            self.finish_with(word, parts)
 
     def mend(self, chunk: _Chunk) -> None:
         chunk.prompt_feedback = whole(chunk.prompt_feedback)
@@ -299,9 +286,7 @@ def _raw_parts(data: str, chunk: _Chunk, candidate: _Candidate) -> list[Any]:
 
 
 def _gravity(word: str | None) -> int:
-    if word in _FAILURES:
-        return 2
-    return int(word is not None and _STOP_REASONS.get(word) in ("length", "content_filter"))
+    return 2 if word in _FAILURES else gravity(word)
 
 
 def _usage(told: _Usage) -> Usage:

@@ -15,7 +15,7 @@ import msgspec
 from ..codec.jsonl import JsonLinesDecoder
 from ..codec.surrogates import whole
 from ..errors import BadModelOutput
-from ..items import StopReason, UnknownItem, Usage
+from ..items import UnknownItem, Usage
 from ..tool_input import WholeCall, as_text
 from ..turn_builder import Part, UsageReported
 from ..turns import ReasoningDelta, TextDelta
@@ -67,8 +67,6 @@ _decode_raw_call = msgspec.json.Decoder(_RawCall).decode
 
 _STREAMED = ("content", "thinking")
 _KEPT_WHOLE = ("tool_calls", "images")
-_STOP_REASONS: dict[str | None, StopReason] = {"stop": "stop", "length": "length"}
-"""Others end no answer: `load` and `unload` of a model; none at all, where its process was lost."""
 _UNREADABLE_CALL = "error parsing tool call"
 
 
@@ -101,7 +99,7 @@ class OllamaDecoder(DialectDecoder[_Line]):
         elif line.done:
             word = line.done_reason if isinstance(line.done_reason, str) else None
             parts.append(UsageReported(Usage(_count(line.prompt_eval_count), _count(line.eval_count))))
-            self.finish(_STOP_REASONS.get(word, "unknown"), word, parts)
+            self.finish_with(word, parts)  # `load` and `unload` of a model end no answer
         else:
             self.read_unknown(parsed(data), parts)
 

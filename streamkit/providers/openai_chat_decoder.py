@@ -24,17 +24,15 @@ from .failures import parsed, provider_error
 from .openai_chat_wire import (
     KEPT_UNREAD,
     NO_DELTA,
-    STOP_REASONS,
     STREAMED,
-    WORDS_OF_FAILURE,
     CallPiece,
     Choice,
     Chunk,
     Delta,
     Function,
-    graver,
     usage_of,
 )
+from .stop_words import graver
 
 DIALECT = "openai_chat"
 
@@ -200,15 +198,11 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
             self._finish(parts)
 
     def _finish(self, parts: list[Part]) -> None:
-        word = self._stop_word
-        if word in WORDS_OF_FAILURE:
-            self.fail(provider_error(f"the provider ended the turn with the word {word}"), parts, word)
-            return
         if "refusal" in self.halves.waiting:  # it may be all that came, and a refusal is no answer
             parts.append(RefusalDelta("\ufffd"))
         if self._details:
             parts.append(ReasoningOpaque({"reasoning_details": whole(_joined(self._details))}, DIALECT))
-        self.finish(STOP_REASONS.get(word or "", "unknown"), word, parts)
+        self.finish_with(self._stop_word, parts)
 
 
 def _message_of(choice: Choice, parts: list[Part]) -> Delta:

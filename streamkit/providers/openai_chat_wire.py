@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ..items import StopReason, Usage
+from ..items import Usage
 
 # The fields that are needed, the rest is skipped in C. Fields that servers fill in different ways are Any, so that an
 # odd one does not cost the whole chunk. gc=False: they live for a moment, and hold no cycles.
@@ -65,33 +65,6 @@ class Chunk(msgspec.Struct, gc=False):
 NO_DELTA = Delta()
 STREAMED = ("content", "reasoning_content", "reasoning", "refusal")
 KEPT_UNREAD = ("annotations", "audio", "images", "executed_tools")
-
-STOP_REASONS: dict[str, StopReason] = {
-    "stop": "stop",
-    "eos": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "tool_use": "tool_calls",
-    "length": "length",
-    "max_tokens": "length",
-    "model_length": "length",
-    "content_filter": "content_filter",
-    "refusal": "refusal",
-    "pause_turn": "pause",
-}
-WORDS_OF_FAILURE = ("error", "insufficient_system_resource")
-_REASONS_OF_CUTS = ("length", "content_filter", "refusal")
-
-
-def graver(word: str | None, later: str) -> str:
-    """Which of two reasons to stop counts: the later, unless the one before was worse. What was cut stays cut."""
-    return later if word is None or _gravity(later) >= _gravity(word) else word
-
-
-def _gravity(word: str) -> int:
-    return 2 if word in WORDS_OF_FAILURE else int(STOP_REASONS.get(word) in _REASONS_OF_CUTS)
 
 
 def usage_of(told: dict[str, Any]) -> Usage:

@@ -1,0 +1,63 @@
+"""The words for the reason to stop: those of other servers, in any letters, are read by every dialect."""
+
+import json
+from typing import Any
+
+import pytest
+
+from streamkit.testing import decode
+from streamkit.testing.decoders import check_decoder
+from streamkit.testing.decoding import DIALECTS
+
+CALL = {"name": "get", "arguments": "{}"}
+
+
+def sse(*events: Any) -> bytes:
+    return b"".join(f"data: {json.dumps(event)}\n\n".encode() for event in events)
+
+
+def body(dialect: str, word: str) -> bytes:
+    """An answer with one whole call that ends with this word."""
+    if dialect == "openai-chat":
+        delta = {"tool_calls": [{"index": 0, "id": "a", "function": CALL}]}
+        return sse({"choices": [{"delta": delta}]}, {"choices": [{"delta": {}, "finish_reason": word}]})
+    if dialect == "anthropic":
+        block = {"type": "tool_use", "id": "a", "name": "get", "input": {}}
+        return sse(
+            {"type": "content_block_start", "index": 0, "content_block": block},
+            {"type": "content_block_stop", "index": 0},
+            {"type": "message_delta", "delta": {"stop_reason": word}},
+            {"type": "message_stop"},
+        )
+    if dialect == "gemini":
+        parts = [{"functionCall": {"name": "get", "args": {}}}]
+        return sse({"candidates": [{"content": {"parts": parts}, "finishReason": word}]})
+    message = {"content": "", "tool_calls": [{"function": CALL}]}
+    return json.dumps({"message": message, "done": True, "done_reason": word}).encode() + b"\n"
+
+
+@pytest.mark.parametrize("dialect", ["openai-chat", "anthropic", "gemini", "ollama"])
+@pytest.mark.parametrize(
+    ("word", "stop"),
+    [
+        ("length", "length"),
+        ("MAX_TOKENS", "length"),
+        ("max_output_tokens", "length"),
+        ("model_context_window_exceeded", "length"),
+        ("content_filter", "content_filter"),
+        ("SAFETY", "content_filter"),
+        ("guardrail_intervened", "content_filter"),
+        ("refusal", "refusal"),
+        ("abort", "error"),
+        ("ERROR", "error"),
+        ("TOOL_CALL", "tool_calls"),
+        ("eos_token", "tool_calls"),
+        ("a_new_one", "tool_calls"),
+    ],
+)
+def test_the_words_of_other_servers_are_read(dialect: str, word: str, stop: str) -> None:
+    found = decode(dialect, [body(dialect, word)])
+    assert (found["stop"], found["stop_reason"]) == (stop, word)
+    assert [call["name"] for call in found["tool_calls"]] == ["get"] * (stop == "tool_calls")
+    assert (found["error"] is not None) == (stop == "error")
+    check_decoder(DIALECTS[dialect], body(dialect, word))
