@@ -1,0 +1,68 @@
+"""How a scene looks: who does something at the left, and beside it what it is."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+
+from streamkit import (
+    Conversation,
+    Failure,
+    Model,
+    Output,
+    RunEvent,
+    ToolInputAbandoned,
+    ToolInputAvailable,
+    ToolStarted,
+    Value,
+)
+
+from .recipe import MAX_REPAIRS, Scene, mended, play
+
+LABEL_WIDTH = 17
+
+_STEERING = (*range(10), *range(11, 32), *range(127, 160), *range(0xD800, 0xE000))
+_VISIBLE = dict.fromkeys(_STEERING, "\N{REPLACEMENT CHARACTER}")
+
+
+async def show_scene(model: Model, scene: Scene) -> None:
+    """Play a scene, and print what happens."""
+    print(f"? {scene.question}", flush=True)
+    written: dict[str, str] = {}
+    async with play(model, scene).open() as events:
+        async for event in events:
+            show(event, written)
+    show_end(events.value)
+
+
+def show(event: RunEvent, written: dict[str, str]) -> None:
+    """Print what an event says. written: keeps the arguments of each call as the model wrote them, by its id."""
+    match event:
+        case ToolInputAvailable(call_id=call_id, arguments=arguments):
+            written[call_id] = arguments
+            put("model writes", " ".join(arguments.split()))
+        case ToolInputAbandoned(reason=reason, detail=detail):
+            put("call dropped", detail or reason)
+        case ToolStarted(call_id=call_id, arguments=arguments):
+            put("mended silently", mended(written[call_id], arguments))
+        case Output(result=Failure(message=message)):
+            put("model is told", message)
+        case Output(result=Value(text=text)):
+            put("tool gives", text)
+
+
+def show_end(conversation: Conversation) -> None:
+    used_up = f": max_repairs={MAX_REPAIRS}, and one more did not fit" if conversation.ended == "repair_limit" else ""
+    put("ended", f"{conversation.ended}{used_up}")
+    print(flush=True)
+
+
+def put(label: str, text: str) -> None:
+    """One labelled text; in a terminal it is as wide as there is room beside the label."""
+    room = shutil.get_terminal_size().columns - LABEL_WIDTH - 3 if sys.stdout.isatty() else sys.maxsize
+    lines = text.translate(_VISIBLE).split("\n")
+    rows = [row for line in lines for row in textwrap.wrap(line, max(room, 20), subsequent_indent="  ")]
+    for row in rows:
+        print(f"  {label:<{LABEL_WIDTH}}{row}", flush=True)
+        label = ""
