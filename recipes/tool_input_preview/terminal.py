@@ -28,7 +28,7 @@ from streamkit import RunEvent, TurnEnded
 
 from .drafts import Draft, Drafts, visible
 
-FRAMES_PER_SECOND = 12
+FRAMES_PER_SECOND = 10
 MARGIN = 3
 """Columns that stay free at the right: a terminal writes `^C` there."""
 
@@ -79,16 +79,16 @@ class Terminal:
 
     def _print_ended(self, draft: Draft) -> None:
         if draft.is_written:
-            self.console.print(_framed(draft, self.console, rows=self.console.height - 4))
+            self.console.print(framed(draft, self.console, rows=self.console.height - 4))
         self.console.print(Text(draft.told(), "green" if draft.is_written else "yellow"))
 
     def __rich__(self) -> RenderableType:
         drafts = self.drafts.open
         rows = (self.console.height - 1) // max(len(drafts), 1) - 2  # of each, between the lines of its frame
-        return Group(*(_framed(draft, self.console, rows) for draft in drafts)) if drafts else self._waits
+        return Group(*(framed(draft, self.console, rows) for draft in drafts)) if drafts else self._waits
 
 
-def _framed(draft: Draft, console: Console, rows: int) -> RenderableType:
+def framed(draft: Draft, console: Console, rows: int) -> RenderableType:
     title = Text(draft.name, "bold", no_wrap=True, overflow="ellipsis")
     style = "green" if draft.is_written else "cyan"
     tail = _Tail(draft, max(rows, 1))
@@ -104,10 +104,11 @@ class _Tail:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         lines = self._draft.lines
-        first = max(len(lines) - self._rows, 0)
-        text = "\n".join(lines[first:]) + ("" if self._draft.ending else "▌")
+        text = "\n".join(lines[-self._rows :])[-self._rows * options.max_width :]  # a line may be long, too
+        first = len(lines) - text.count("\n")
         lexer = Syntax.guess_lexer(self._draft.name, text)
-        code = Syntax(text, lexer, theme="ansi_dark", line_numbers=True, start_line=first + 1, word_wrap=True)
+        text += "" if self._draft.ending else "▌"
+        code = Syntax(text, lexer, theme="ansi_dark", line_numbers=True, start_line=first, word_wrap=True)
         for row in console.render_lines(code, options)[-self._rows :]:
             yield from row
             yield Segment.line()

@@ -16,11 +16,11 @@ from rich.console import Console
 from streamkit import Conversation, Output, ProviderError, RunEvent, ToolContext, ToolError, ToolOutput
 from streamkit.testing import ScriptedModel, call, check_grammar, stop
 
-from .drafts import Drafts
+from .drafts import Draft, Drafts
 from .lines import Lines
 from .recipe import EXAMPLES, write, write_file
 from .scripted import WISHES, scripted_model
-from .terminal import Terminal
+from .terminal import Terminal, framed
 
 DOUBLE = "def double(number):\n    return number * 2\n"
 NOTE = {"path": "note.md", "content": "# A note\n"}
@@ -166,6 +166,17 @@ async def test_the_end_of_a_long_file_is_seen_in_a_terminal(tmp_path: Path) -> N
     for event in events:
         screen.show(event)
     assert screen.drafts.open == []
+
+
+def test_the_end_of_a_long_line_is_seen_in_a_terminal() -> None:
+    draft = Draft("long.txt")
+    draft.grow("first\n" + "a" * 100_000 + "z")
+    console = Console(file=io.StringIO(), width=60, height=12)
+    with console.capture() as captured:
+        console.print(framed(draft, console, rows=5))
+    rows = captured.get().splitlines()
+    assert len(rows) == 7
+    assert rows[-2].rstrip("│ ").endswith("az▌")
 
 
 async def test_a_file_that_is_interrupted_leaves_one_line_in_a_terminal(tmp_path: Path) -> None:
