@@ -70,6 +70,8 @@ class _Block:
 class AnthropicDecoder(DialectDecoder[_Event]):
     """The bytes of a streamed message to parts."""
 
+    calls_at = "partial_json"
+
     def __init__(self) -> None:
         super().__init__(_Event)
         self._blocks: dict[int | None, _Block] = {}  # those that are open

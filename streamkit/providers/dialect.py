@@ -18,6 +18,7 @@ from ..errors import BadPayload, DecodeError, IncompleteStream, ModelError, NotA
 from ..items import StopReason, UnknownItem
 from ..turn_builder import Failed, Finished, Part
 from .failures import parsed, provider_error, shortened, tells_an_error
+from .odd_fields import fitting
 from .stop_words import reason_of
 
 W = TypeVar("W")
@@ -40,8 +41,11 @@ class DialectDecoder(Generic[W]):
     """A `Decoder`. A dialect derives from it, and gives read(), close() and mend().
 
     wire: the type of an event. Its fields are those that are read; one that servers fill in different ways is Any, so
-    that an odd one does not cost the whole event. framing: None is server-sent events.
+    that an odd one does not cost the whole event. framing: None is server-sent events. calls_at: the field with
+    pieces of calls.
     """
+
+    calls_at = "tool_calls"
 
     def __init__(self, wire: type[W], framing: Framing | None = None) -> None:
         self.ended = False
@@ -160,13 +164,27 @@ class DialectDecoder(Generic[W]):
         except ValueError as error:
             self.fail(BadPayload(f"an event of the stream is not JSON: {error}"), parts)
             return
-        try:
-            record = msgspec.convert(told, self._wire, strict=False)
-        except (msgspec.ValidationError, UnicodeEncodeError):
-            self.read_unknown(told, parts)
-        else:
+        record, left_out = fitting(told, self._wire)
+        if left_out:
+            told, data = json.loads(data), json.dumps(told)
+        found: list[Part] = []
+        if record is not None:
             self.mend(record)
-            self.read(record, data, parts)
+            self.read(record, data, found)
+        if record is None or (left_out and not found):  # nothing else was in it
+            self.read_unknown(told, parts)
+            return
+        parts += found
+        if left_out:
+            self._read_left_out(left_out, parts)
+
+    def _read_left_out(self, left_out: dict[str, Any], parts: list[Part]) -> None:
+        """Text that is missing can be seen; of a call that has a hole nobody would know."""
+        said = json.dumps({place: value for place, value in left_out.items() if value})
+        if self.calls_at in said:
+            self.fail(BadPayload(f"a piece of a call cannot be read: {said[:200]}"), parts)
+        elif not self.ended:
+            parts.append(UnknownItem(whole(left_out)))
 
     def _read_signs_of_failure(self, event: Sse, parts: list[Part]) -> str:
         """An error as an event or a field of its own; a body that is no stream at all. Gives the data of the event."""

@@ -92,6 +92,8 @@ class GeminiDecoder(DialectDecoder[_Chunk]):
     (`toolUsePromptTokenCount`) are in no number of ours.
     """
 
+    calls_at = "functionCall"
+
     def __init__(self, framing: Framing | None = None) -> None:
         super().__init__(_Chunk, framing)
         self._stop_word: str | None = None

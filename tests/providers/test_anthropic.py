@@ -371,7 +371,7 @@ def test_why_a_turn_was_refused_and_where_code_ran_is_told() -> None:
         {"type": "content_block_sparkle", "index": 0},
         {"type": "content_block_start", "index": 0, "content_block": "text"},
         {"type": "content_block_delta", "index": 0},
-        {"type": "content_block_delta", "index": [], "delta": {"type": "text_delta", "text": "b"}},
+        {"type": "content_block_delta", "index": [], "delta": {"type": "sparkle_delta", "text": "b"}},
         delta(0, "sparkle", text="b"),
         delta(7, "signature", signature="s"),
         {"no": "type"},

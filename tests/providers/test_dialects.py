@@ -1,10 +1,14 @@
 """What holds for every dialect: recorded streams and reported cases give what is expected, however they are cut."""
 
+import copy
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from streamkit.errors import BadPayload
+from streamkit.items import UnknownItem
 from streamkit.providers.model import Decoder
 from streamkit.testing import decode
 from streamkit.testing.decoding import DIALECTS
@@ -101,3 +105,63 @@ def test_a_body_that_is_no_turn_ends_in_an_error(decoder: Callable[[], Decoder],
         assert found.error is not None
         assert found.turn.stop_reason == "error"
         assert not found.turn.calls
+
+
+ODD = [
+    ("openai-chat", "choices.0.index", {"a": 1}),
+    ("openai-chat", "choices.0.finish_reason", {"type": "stop"}),
+    ("openai-chat", "choices.0.delta.tool_calls", {}),
+    ("openai-chat", "choices.1", None),
+    ("openai-chat", "x_groq", "request"),
+    ("anthropic", "index", "zero"),
+    ("anthropic", "delta.thinking", 5),
+    ("gemini", "candidates.0.index", [0]),
+    ("gemini", "candidates.0.content.parts.1", None),
+    ("gemini", "usageMetadata", "none"),
+    ("gemini-json-array", "candidates.1", 7),
+]
+EVENTS: dict[str, Any] = {
+    "openai-chat": {"choices": [{"delta": {"content": "kept"}}]},
+    "anthropic": {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "kept"}},
+    "gemini": {"candidates": [{"content": {"parts": [{"text": "kept"}]}}]},
+}
+
+
+def framed(dialect: str, event: Any) -> bytes:
+    text = json.dumps(event)
+    return f"[{text}]".encode() if dialect == "gemini-json-array" else f"data: {text}\n\n".encode()
+
+
+@pytest.mark.parametrize(("dialect", "place", "value"), ODD)
+def test_a_field_of_another_shape_costs_nothing_else(dialect: str, place: str, value: Any) -> None:
+    event = copy.deepcopy(EVENTS[dialect.removesuffix("-json-array")])
+    *way, last = [int(step) if step.isdigit() else step for step in place.split(".")]
+    holder = event
+    for step in way:
+        holder = holder[step]
+    if isinstance(last, int):
+        holder.insert(last, value)
+    else:
+        holder[last] = value
+    found = outcome(DIALECTS[dialect](), [framed(dialect, event)])
+    assert found.turn.text == "kept"
+    (odd,) = [item.item for item in found.turn.items if isinstance(item, UnknownItem)]
+    assert list(odd.values()) == [value]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "event"),
+    [
+        ("openai-chat", {"choices": [{"delta": {"content": "kept", "tool_calls": {"index": 0}}}]}),
+        ("openai-chat", {"choices": [{"delta": {"content": "kept", "tool_calls": [{"function": "get"}]}}]}),
+        ("gemini", {"candidates": [{"content": {"parts": [{"text": "kept"}, {"functionCall": "get()"}]}}]}),
+        (
+            "gemini",
+            {"candidates": [{"content": {"parts": [{"text": "kept"}, {"functionCall": {"partialArgs": {"a": 1}}}]}}]},
+        ),
+    ],
+)
+def test_a_piece_of_a_call_that_cannot_be_read_ends_the_turn(dialect: str, event: Any) -> None:
+    found = outcome(DIALECTS[dialect](), [framed(dialect, event)])
+    assert (type(found.error), found.turn.text) == (BadPayload, "kept")
+    assert "a piece of a call" in str(found.error)
