@@ -71,7 +71,7 @@ class ApprovalDesk:
     @property
     def questions(self) -> tuple[Question, ...]:
         """Those that wait for a verdict, oldest first."""
-        return tuple(waiting.question for waiting in self._open.values())
+        return tuple(waiting.question for waiting in self._open.values() if not waiting.decided.is_set())
 
     async def authorize(self, question: Question) -> Verdict:
         """For `execute_all(authorize=desk.authorize)`: waits until somebody has decided."""

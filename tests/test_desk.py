@@ -94,6 +94,7 @@ async def test_a_marked_tool_waits_until_somebody_allows_it() -> None:
             "t.0", "c0", "send", {"to": "Ann"}, Card("Send a mail.", "mail.example.org", "once")
         )
         desk.allow(event.execution_id)
+        assert desk.questions == (), "what is answered waits no more, though its call has not heard of it yet"
 
     _, results = await run(desk, ("send", {"to": "Ann"}), ("read", {"p": "a"}), answer=answer)
     assert results == (Value("c0", "send", "sent to Ann", "sent to Ann"), Value("c1", "read", "a", "a"))
