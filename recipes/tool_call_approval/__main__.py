@@ -1,0 +1,144 @@
+"""`python -m recipes.tool_call_approval [--model local|scripted|PROVIDER:NAME] [ask FILE | decide FILE allow|deny]`"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import anyio
+
+from streamkit import (
+    Allow,
+    ApprovalDesk,
+    ApprovalRequested,
+    Conversation,
+    Deny,
+    Model,
+    RunEvent,
+    StreamkitError,
+    from_verdicts,
+)
+from streamkit.local import local_model
+from streamkit.providers import named
+
+from .recipe import WISH, fulfil, live, wished
+from .screen import Screen, card_lines, visible
+from .scripted import scripted_model
+from .stored import OUTBOX, Show, ask, decide
+
+PROGRAM = "python -m recipes.tool_call_approval"
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(PROGRAM, description="Without a command: decide at the keyboard while it runs.")
+    parser.add_argument("--model", default="local", help="local (the default), scripted, or PROVIDER:NAME")
+    parser.add_argument("--wish", help="what the model is asked")
+    commands = parser.add_subparsers(dest="command")
+    asking = commands.add_parser("ask", help="run until somebody has to decide, and store the run in a file")
+    asking.add_argument("file", type=Path)
+    deciding = commands.add_parser("decide", help="go on with the run in a file")
+    deciding.add_argument("file", type=Path)
+    deciding.add_argument("verdict", choices=["allow", "deny"])
+    deciding.add_argument("execution_id", nargs="?", metavar="EXECUTION_ID", help="left out: all that wait")
+    deciding.add_argument("--reason", default="the person said no", help="of a denial; the model reads it")
+    deciding.add_argument("--arguments", type=json.loads, metavar="JSON", help="run it with these instead of its own")
+    options = parser.parse_args()
+    if options.model == "scripted" and options.wish:
+        parser.error("the script fulfils its own wish only")
+    if getattr(options, "arguments", None) is not None and (options.verdict == "deny" or not options.execution_id):
+        parser.error("--arguments goes with allow and an EXECUTION_ID")
+    return options
+
+
+async def main(options: argparse.Namespace) -> None:
+    wish, screen = options.wish or WISH, Screen()
+    async with model_called(options.model) as model:
+        if options.command is None:
+            screen.say(f"? {wish}")
+            with TemporaryDirectory(prefix="streamkit-") as folder:
+                await at_the_keyboard(model, wish, Path(folder) / OUTBOX, screen)
+            return
+        if options.command == "ask":
+            screen.say(f"? {wish}")
+            state = await ask(model, wish, options.file, shows_cards(screen))
+        else:
+            allow, deny = Allow(options.arguments), Deny(options.reason)
+            verdict = allow if options.verdict == "allow" else deny
+            state = await decide(model, options.file, verdict, options.execution_id, shows_cards(screen))
+    say_what_waits(state, screen, options.file)
+
+
+async def at_the_keyboard(model: Model, wish: str, outbox: Path, screen: Screen) -> None:
+    if sys.platform == "win32" or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        run = fulfil(model, wished(wish), outbox, authorize=from_verdicts({})).tap(shows_cards(screen))
+        screen.say(f"({len((await run).waiting)} calls stay pending: nobody is at a keyboard; `ask FILE` stores them)")
+        return
+    from .keyboard import keyboard  # noqa: PLC0415 - there is no termios on Windows
+    from .person import Person  # noqa: PLC0415
+
+    with keyboard() as keys:
+        desk = ApprovalDesk(timeout_seconds=600)
+        person = Person(desk, keys, screen)
+        state = await live(model, wish, outbox, desk=desk, person=person, show=screen.show)
+    screen.say(f"({state.ended}; in the outbox: {', '.join(sent(outbox)) or 'nothing'})")
+
+
+def sent(outbox: Path) -> list[str]:
+    """To whom mails were sent."""
+    lines = outbox.read_text("utf-8").splitlines() if outbox.exists() else []
+    return [f"a mail to {visible(line.partition(':')[0])}" for line in lines]
+
+
+def shows_cards(screen: Screen) -> Show:
+    """Shows events, and the cards of calls that nobody decides about now."""
+
+    def show(event: RunEvent) -> None:
+        screen.show(event)
+        if isinstance(event, ApprovalRequested):
+            for line in card_lines(event):
+                screen.say(line)
+            screen.say(f"╰ waits as {event.execution_id}")
+
+    return show
+
+
+def say_what_waits(state: Conversation, screen: Screen, file: Path) -> None:
+    if not state.waiting:
+        screen.say(f"({state.ended or 'to be continued'}; {file} has the whole conversation)")
+        return
+    screen.say(f"({len(state.waiting)} wait in {file}. Go on with:")
+    screen.say(f"   {PROGRAM} decide {file} allow|deny [EXECUTION_ID])")
+
+
+@asynccontextmanager
+async def model_called(name: str) -> AsyncIterator[Model]:
+    if name == "local":
+        async with local_model() as model:
+            yield model
+    else:
+        yield scripted_model() if name == "scripted" else named.model(name)
+
+
+def run() -> int:
+    options = parse()
+    code = 0
+    try:
+        anyio.run(main, options)
+    except* BrokenPipeError:  # who reads has seen enough; Python would complain of it once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except* (StreamkitError, OSError) as failed:
+        print(f"streamkit: {visible(str(failed.exceptions[0]))}", file=sys.stderr)
+        code = 1
+    except* KeyboardInterrupt:
+        code = 130
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(run())
