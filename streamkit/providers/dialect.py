@@ -164,6 +164,10 @@ class DialectDecoder(Generic[W]):
         except ValueError as error:
             self.fail(BadPayload(f"an event of the stream is not JSON: {error}"), parts)
             return
+        self._read_odd_record(told, data, parts)
+
+    def _read_odd_record(self, told: Any, data: str, parts: list[Part]) -> None:
+        """An event of which some fields may not fit. Text that is missing can be seen; a hole in a call cannot."""
         record, left_out = fitting(told, self._wire)
         if left_out:
             told, data = json.loads(data), json.dumps(told)
@@ -171,19 +175,15 @@ class DialectDecoder(Generic[W]):
         if record is not None:
             self.mend(record)
             self.read(record, data, found)
-        if record is None or (left_out and not found):  # nothing else was in it
-            self.read_unknown(told, parts)
-            return
-        parts += found
-        if left_out:
-            self._read_left_out(left_out, parts)
-
-    def _read_left_out(self, left_out: dict[str, Any], parts: list[Part]) -> None:
-        """Text that is missing can be seen; of a call that has a hole nobody would know."""
+        is_known = record is not None and not (left_out and all(type(part) is UnknownItem for part in found))
+        if is_known:
+            parts += found
         said = json.dumps({place: value for place, value in left_out.items() if value})
         if self.calls_at in said:
             self.fail(BadPayload(f"a piece of a call cannot be read: {said[:200]}"), parts)
-        elif not self.ended:
+        elif not is_known:
+            self.read_unknown(told, parts)
+        elif left_out and not self.ended:
             parts.append(UnknownItem(whole(left_out)))
 
     def _read_signs_of_failure(self, event: Sse, parts: list[Part]) -> str:

@@ -165,3 +165,14 @@ def test_a_piece_of_a_call_that_cannot_be_read_ends_the_turn(dialect: str, event
     found = outcome(DIALECTS[dialect](), [framed(dialect, event)])
     assert (type(found.error), found.turn.text) == (BadPayload, "kept")
     assert "a piece of a call" in str(found.error)
+
+
+def test_a_call_with_a_hole_does_not_run() -> None:
+    def piece(calls: Any) -> bytes:
+        return framed("openai-chat", {"choices": [{"delta": {"tool_calls": calls}}]})
+
+    begin = piece([{"index": 0, "id": "a", "function": {"name": "read", "arguments": '{"path": "/a'}}])
+    hole = piece({"index": 0, "function": {"arguments": "/b"}})
+    rest = piece([{"index": 0, "function": {"arguments": '/c"}'}}])
+    found = outcome(DIALECTS["openai-chat"](), [begin, hole, rest, b"data: [DONE]\n\n"])
+    assert (type(found.error), found.turn.calls) == (BadPayload, ())
