@@ -171,6 +171,8 @@ class DialectDecoder(Generic[W]):
         record, left_out = fitting(told, self._wire)
         if left_out:
             told, data = json.loads(data), json.dumps(told)
+        if left_out and tells_an_error(told):  # some of its words may be among them
+            record = None
         found: list[Part] = []
         if record is not None:
             self.mend(record)

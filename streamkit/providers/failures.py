@@ -7,12 +7,15 @@ error itself; its `code` is a word, or the HTTP status that the provider would h
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from ..codec.surrogates import whole
 from ..errors import ProviderError
 
 LONGEST_MESSAGE = 1000
+_KEYS_OF_ERRORS = ("error", "errors", "detail", "error_message", "error_msg")
+_NAME_OF_ERROR = re.compile(r"(?i)(error|exception)$")
 DEEPEST_WORDS = 20
 """So deep inside of an error its words are looked for; known ones have them two levels down."""
 
@@ -36,10 +39,16 @@ def parsed(text: str) -> Any:
 
 
 def tells_an_error(told: object) -> bool:
-    """Whether a JSON body is an error: nothing else that providers send has these keys."""
+    """Whether a JSON body is an error: nothing else that providers send has these keys, or is of such a kind."""
+    told = _single(told)
     if not isinstance(told, dict):
         return False
-    return bool(told.get("error") or told.get("detail") or told.get("object") == "error" or told.get("type") == "error")
+    kind = told.get("type") or told.get("object")
+    if isinstance(kind, str) and _NAME_OF_ERROR.search(kind):
+        return True
+    if kind is None and isinstance(told.get("message"), str) and told["message"]:
+        return True  # of gateways, and all that they say
+    return bool(any(map(told.get, _KEYS_OF_ERRORS)) or told.get("status") == "error" or _exception_in(told))
 
 
 def shortened(words: str) -> str:
@@ -48,10 +57,20 @@ def shortened(words: str) -> str:
     return line if len(line) <= LONGEST_MESSAGE else line[:LONGEST_MESSAGE] + "…"
 
 
+def _single(told: object) -> object:
+    return told[0] if isinstance(told, list) and len(told) == 1 else told  # Google writes a list of one
+
+
+def _exception_in(told: dict[str, Any]) -> str | None:
+    """The field that an event of AWS has its exception in."""
+    return next((key for key in told if key.endswith("Exception")), None)
+
+
 def _innermost(told: object) -> object:
-    if isinstance(told, list) and len(told) == 1:  # Google writes a list of one
-        told = told[0]
-    return told["error"] if isinstance(told, dict) and told.get("error") else told
+    told = _single(told)
+    if not isinstance(told, dict):
+        return told
+    return told.get("error") or told.get("errors") or told.get(_exception_in(told) or "") or told
 
 
 def _words(told: object, levels: int = DEEPEST_WORDS) -> str:
@@ -65,7 +84,7 @@ def _words(told: object, levels: int = DEEPEST_WORDS) -> str:
         return ""
     kinds = [word for key in ("type", "code") if isinstance(word := told.get(key), str) and word]
     kind = next((word for word in kinds if word != "error"), "")  # which says nothing
-    keys = ("message", "msg", "detail")
+    keys = ("message", "msg", "detail", "error_message", "error_msg")
     words = next((found for key in keys if (found := _words(told.get(key), levels - 1))), "")
     return f"{words} ({kind})" if words and kind else words or kind
 

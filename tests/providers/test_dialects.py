@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamkit.errors import BadPayload
+from streamkit.errors import BadPayload, ProviderError
 from streamkit.items import UnknownItem
 from streamkit.providers.model import Decoder
 from streamkit.testing import decode
@@ -176,3 +176,28 @@ def test_a_call_with_a_hole_does_not_run() -> None:
     rest = piece([{"index": 0, "function": {"arguments": '/c"}'}}])
     found = outcome(DIALECTS["openai-chat"](), [begin, hole, rest, b"data: [DONE]\n\n"])
     assert (type(found.error), found.turn.calls) == (BadPayload, ())
+
+
+@pytest.mark.parametrize("dialect", ["openai-chat", "anthropic", "gemini", "ollama"])
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"error": {"message": "no"}},
+        {"errors": [{"message": "no"}]},
+        {"message": "no", "code": 500},
+        {"message": "no"},
+        {"status": "error", "message": "no"},
+        {"error_code": 336, "error_msg": "no"},
+        {"type": "overloaded_error", "message": "no"},
+        {"type": "exception", "message": "no"},
+        {"throttlingException": {"message": "no"}},
+        {"detail": "no"},
+        [{"error": {"message": "no", "status": "UNAVAILABLE"}}],
+    ],
+)
+def test_an_error_of_any_shape_ends_the_turn(dialect: str, told: Any) -> None:
+    body = json.dumps(told).encode()
+    first = b'{"message": {"content": ""}}\n' if dialect == "ollama" else b""
+    found = outcome(DIALECTS[dialect](), [first, body + b"\n" if dialect == "ollama" else b"data: " + body + b"\n\n"])
+    assert isinstance(found.error, ProviderError)
+    assert str(found.error).startswith("no")
