@@ -72,15 +72,18 @@ class Person:
 
     async def _key(self) -> str:
         self._screen.ask(KEYS)
-        while (key := await self._keys.key()) not in ("y", "n", "e", "a", ""):
-            pass
-        self._screen.answered(key)
+        key = ""
+        try:
+            while (key := await self._keys.key()) not in ("y", "n", "e", "a", ""):
+                pass
+        finally:
+            self._screen.answered(visible(key))
         return key
 
     async def _line(self, prompt: str) -> str:
         self._screen.ask(prompt)
         line = await self._keys.line()
-        self._screen.answered()
+        self._screen.answered(None)  # the terminal has shown the line and its end
         return line
 
 

@@ -39,9 +39,10 @@ class Screen:
         self._prompt = prompt
         print(prompt, end="", flush=True)
 
-    def answered(self, answer: str = "") -> None:
-        if self._prompt:
-            self._prompt = ""
+    def answered(self, answer: str | None) -> None:
+        """The question is out of the way. answer: what was pressed, None where that was shown already."""
+        self._prompt = ""
+        if answer is not None:
             print(answer, flush=True)
 
     def show(self, event: RunEvent) -> None:
