@@ -90,14 +90,17 @@ class OpenAIResponsesDecoder(DialectDecoder[_Event]):
         self._stream: object = None  # which text or call the last event went on with
         self._pieces: list[str] | None = None  # of that text
         self._part_of: Callable[[str], Part] = TextDelta
+        self._number = 0  # of that call
 
     def read(self, event: _Event, data: str, parts: list[Part]) -> None:
         delta = event.delta
         stream = (event.type, event.output_index, event.content_index, event.summary_index)
         if stream == self._stream and type(delta) is str and delta:  # most of the events
-            if self._pieces is not None:
+            if self._pieces is None:
+                parts.append(InputDelta(delta, self._number))
+            else:
                 self._pieces.append(delta)
-            parts.append(self._part_of(delta))
+                parts.append(self._part_of(delta))
             return
         self._stream = None
         kind = event.type
@@ -115,9 +118,8 @@ class OpenAIResponsesDecoder(DialectDecoder[_Event]):
         if kind in _CALL_DELTAS:
             item = self._output.written(_CALL_DELTAS[kind], event.output_index, event.item_id, parts)
             item.has_pieces = True
-            self._pieces, number = None, item.number
-            self._part_of = lambda text: InputDelta(text, number)
-            parts.append(InputDelta(delta, number))
+            self._pieces, self._number = None, item.number
+            parts.append(InputDelta(delta, item.number))
             return
         item_kind, part = _TEXT_DELTAS[kind]
         item = self._output.written(item_kind, event.output_index, event.item_id, parts)
