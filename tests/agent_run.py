@@ -215,7 +215,7 @@ class Run:
         self.model = PlannedModel(self.turns)
 
     async def go(self, log: RunLog | None = None, at_event: Callable[[RunEvent], object] | None = None) -> None:
-        """To the end. at_event: called for each event, None lets the person allow whatever is asked for."""
+        """To the end, or to an event for which at_event gives True; None lets the person allow what is asked for."""
         start = (log.conversation if log is not None else None) or GO
         self.transcript = Transcript(start)
         run = converse(self.model, TOOLKIT, start, authorize=self.desk.authorize, context=self.world, journal=log).tap(
@@ -224,7 +224,8 @@ class Run:
         async with run.open() as events:
             async for event in events:
                 self.seen.append(event)
-                (at_event or self.allow)(event)
+                if (at_event or self.allow)(event) is True:
+                    return
         self.state = events.value
 
     def _note(self, event: RunEvent) -> None:
