@@ -43,10 +43,10 @@ def tells_an_error(told: object) -> bool:
     told = _single(told)
     if not isinstance(told, dict):
         return False
-    kind = told.get("type") or told.get("object")
-    if isinstance(kind, str) and _NAME_OF_ERROR.search(kind):
+    kinds = [kind for kind in (told.get("type"), told.get("object")) if kind]
+    if any(isinstance(kind, str) and _NAME_OF_ERROR.search(kind) for kind in kinds):
         return True
-    if kind is None and isinstance(told.get("message"), str) and told["message"]:
+    if not kinds and isinstance(told.get("message"), str) and told["message"]:
         return True  # of gateways, and all that they say
     return bool(any(map(told.get, _KEYS_OF_ERRORS)) or told.get("status") == "error" or _exception_in(told))
 
