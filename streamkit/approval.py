@@ -66,5 +66,5 @@ Authorize = Callable[[Question], Awaitable[Verdict]]
 
 
 async def allow_all(question: Question) -> Verdict:
-    """The default: every valid call runs."""
+    """Every valid call runs, those of tools with `approval=True` too."""
     return Allow()

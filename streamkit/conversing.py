@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from .approval import Authorize, allow_all
+from .approval import Authorize
 from .execute import execute_all
 from .flows import Flow, Sink
 from .history import Conversation, Ended, Transcript
@@ -31,6 +31,7 @@ def converse(
     history: Iterable[Item] | Conversation,
     *,
     request: TurnRequest | None = None,
+    instructions: str | None = None,
     max_turns: int = 16,
     max_calls: int | None = None,
     max_tokens: int | None = None,
@@ -38,7 +39,7 @@ def converse(
     max_repairs: int = 2,
     timeout_seconds: float | None = None,
     idle_timeout_seconds: float | None = None,
-    authorize: Authorize = allow_all,
+    authorize: Authorize | None = None,
     context: Any = None,
     max_concurrency: int = 8,
     journal: RunLog | None = None,
@@ -49,7 +50,8 @@ def converse(
     history: items, or a Conversation that goes on. Calls that wait in it, for a verdict or since a process died, are
     run first, without asking the model; those that are still undecided end the run with `ended` "pending". One that has
     `ended` otherwise is the value as it is: `conversation.say(…)` lets it go on.
-    request: what else the model is asked (instructions, limits, tool choice); its history and tools are replaced.
+    instructions: what the model is told before all. request: what else it is asked (limits, tool choice, effort); its
+    history and tools are replaced.
 
     max_turns, max_calls, max_tokens: what this run may use, inner runs counted in tokens. When one of them is used up
     the model is asked for the last time, with `tool_choice="none"`, and `ended` is "turn_limit" (turns) or "budget".
@@ -69,6 +71,9 @@ def converse(
     for name, limit in (("max_repairs", max_repairs), ("max_calls", max_calls), ("max_tokens", max_tokens)):
         if limit is not None and limit < 0:
             raise ValueError(f"{name} must not be negative, and is {limit}")
+    for name, seconds in (("timeout_seconds", timeout_seconds), ("idle_timeout_seconds", idle_timeout_seconds)):
+        if seconds is not None and not seconds > 0:
+            raise ValueError(f"{name} must be more than 0, and is {seconds}")
     start = history if isinstance(history, Conversation) else Conversation(_items(history))
     budget = _Budget(max_turns, max_calls, max_tokens)
 
@@ -85,6 +90,8 @@ def converse(
 
     def ask(state: Conversation, *, may_call: bool) -> Flow[TurnEvent, Turn]:
         asked = msgspec.structs.replace(request or TurnRequest(()), history=state.history, tools=toolkit.specs)
+        if instructions is not None:
+            asked = msgspec.structs.replace(asked, instructions=instructions)
         return toolkit.listen(
             model.stream_turn(asked if may_call else msgspec.structs.replace(asked, tool_choice="none"))
         )
@@ -92,7 +99,8 @@ def converse(
     async def run(out: Sink[RunEvent]) -> Conversation:
         if start.ended is not None and start.turn is None:
             return start
-        steps = _Steps(ask, execute, _Used(budget, start), _Repairs(max_repairs), closing_turn, journal)
+        closes = closing_turn and bool(toolkit.specs)
+        steps = _Steps(ask, execute, _Used(budget, start), _Repairs(max_repairs), closes, journal)
         return await out.forward(loop(steps.step, start, journal=journal))
 
     if timeout_seconds is None and idle_timeout_seconds is None:

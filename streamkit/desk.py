@@ -176,17 +176,25 @@ def from_verdicts(
 ) -> Authorize:
     """An authoriser that knows its verdicts, by execution id, from the start: a call without one stays Pending.
 
-    state: the conversation that waits for them: a verdict on a call that does not wait in it raises VerdictRefused.
+    state: the conversation that waits for them: a verdict on a call that does not wait in it raises VerdictRefused. A
+    call that is allowed with arguments that do not fit stays pending, and is asked about again.
     needs: as for the desk.
     """
+    for execution_id, verdict in verdicts.items():
+        given: object = verdict
+        if not isinstance(given, Allow | Deny | Undecided):
+            raise TypeError(f"the verdict on {execution_id} is Allow(), Deny('…') or Undecided(), not {given!r}")
     if state is not None and (strange := sorted(verdicts.keys() - state.waiting.keys())):
         raise VerdictRefused(f"no call waits for a verdict as {', '.join(strange)}")
 
     async def authorize(question: Question) -> Verdict:
         verdict = verdicts.get(question.execution_id)
-        if verdict is not None:
+        edited = verdict.arguments if isinstance(verdict, Allow) else None
+        if edited is not None and (problem := question.problem_with(edited)) is not None:
+            logger.warning("the arguments allowed for %s do not fit: %s", question.execution_id, problem)
+        elif verdict is not None:
             return verdict
-        if not must_ask(needs, question.call):
+        elif not must_ask(needs, question.call):
             return Allow()
         await question.announce(card_of(question.call))
         return Undecided()

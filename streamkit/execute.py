@@ -24,6 +24,7 @@ from msgspec import UNSET
 from .approval import Allow, Authorize, Deny, allow_all
 from .asking import Asking
 from .calls import given_value, run_call
+from .desk import from_verdicts
 from .errors import InvalidCall, JournalError
 from .flows import Sink, flow
 from .groups import LoneErrorGroup, raise_as_it_is
@@ -50,7 +51,7 @@ async def execute_all(
     toolkit: Toolkit,
     calls: Iterable[ToolCall],
     *,
-    authorize: Authorize = allow_all,
+    authorize: Authorize | None = None,
     context: Any = None,
     max_concurrency: int = 8,
     journal: RunLog | None = None,
@@ -59,7 +60,8 @@ async def execute_all(
     """Run the calls; the value is one result for each, in the order of the calls.
 
     authorize: decides about each valid call before it runs; a call that it leaves undecided is `Pending` and has no
-    Output. context: given to every tool that takes a ToolContext; never written down. max_concurrency: how many run at
+    Output. None leaves calls of tools with `approval=True` pending, and allows all others. context: given to every tool
+    that takes a ToolContext; never written down. max_concurrency: how many run at
     once. running: shows what runs, and cancels single calls.
 
     journal: a run that is written down. Each call is written as started before its tool runs, and as finished before
@@ -75,7 +77,10 @@ async def execute_all(
         raise ValueError(f"max_concurrency must be at least 1, not {max_concurrency}")
     calls = tuple(calls)
     strike_out(call.call_id for call in calls)
-    asking = None if authorize is allow_all else Asking(toolkit, authorize, context, journal)
+    if authorize is None and any(tool.approval for tool in toolkit):
+        authorize = from_verdicts({})
+    decides = None if authorize is None or authorize is allow_all else authorize
+    asking = Asking(toolkit, decides, context, journal) if decides is not None else None
     execution = _Execution(
         out,
         toolkit,

@@ -284,3 +284,19 @@ async def test_who_follows_sees_what_the_consumer_sees() -> None:
         assert [each.event async for each in events] == collected
     assert "".join(event.text for event in collected if isinstance(event, TextDelta)) == "Done."
     assert sum(isinstance(event, Output) for event in collected) == 1
+
+
+async def test_a_run_without_tools_ends_with_its_answer() -> None:
+    model = ScriptedModel(["Hello."])
+    state = await converse(model, Toolkit(), GO, max_turns=1, instructions="Be brief.")
+    assert (state.ended, model.requests[0].tool_choice, model.requests[0].instructions) == (
+        "answer",
+        "auto",
+        "Be brief.",
+    )
+
+
+@pytest.mark.parametrize("name", ["timeout_seconds", "idle_timeout_seconds"])
+def test_no_time_at_all_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        _ = converse(ScriptedModel(), KIT, GO, **{name: 0})  # type: ignore[arg-type]

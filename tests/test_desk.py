@@ -8,7 +8,7 @@ import anyio
 import msgspec
 import pytest
 
-from streamkit.approval import Allow, Authorize, Card, Deny, Verdict
+from streamkit.approval import Allow, Authorize, Card, Deny, Verdict, allow_all
 from streamkit.decorators import tool
 from streamkit.desk import ApprovalDesk, from_verdicts
 from streamkit.errors import VerdictRefused
@@ -333,3 +333,26 @@ async def test_a_verdict_on_a_call_that_does_not_wait_is_refused() -> None:
     with pytest.raises(VerdictRefused, match=r"no call waits for a verdict as t\.0"):
         from_verdicts({"t.0": Deny("too late")}, state)
     assert sent == ["Ann"]
+
+
+async def test_without_an_authoriser_a_marked_tool_is_left_to_a_person() -> None:
+    asked = calls(("send", {"to": "Ann"}), ("read", {"p": "a"}))
+    events, results = await collect(execute_all(TOOLS, asked))
+    assert results == (Pending("c0", "send"), Value("c1", "read", "a", "a"))
+    assert [event.call_id for event in events if isinstance(event, ApprovalRequested)] == ["c0"]
+    assert sent == []
+    assert (await execute_all(TOOLS, asked, authorize=allow_all))[0] == Value(
+        "c0", "send", "sent to Ann", "sent to Ann"
+    )
+
+
+async def test_a_call_that_is_allowed_with_what_does_not_fit_stays_pending() -> None:
+    state = asked_for(("send", {"to": "Ann"}))
+    state = await settle(state, from_verdicts({"t.0": Allow({"zz": 1})}, state))
+    assert (state.ended, list(state.waiting), sent) == ("pending", ["t.0"], [])
+
+
+@pytest.mark.parametrize("verdict", [True, "allow", None])
+def test_what_is_no_verdict_is_told_at_once(verdict: Any) -> None:
+    with pytest.raises(TypeError, match=r"the verdict on t\.0 is Allow\(\), Deny"):
+        from_verdicts({"t.0": verdict})
