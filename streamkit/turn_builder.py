@@ -195,6 +195,8 @@ class TurnBuilder:
             case Failed(error=error, stop_word=word):
                 self._stop_word = word
                 raise error
+            case _:
+                raise TypeError(f"{part!r} is no part of a turn; text is TextDelta('…')")
 
     def _place_calls(self) -> None:
         """Give the calls that have begun their place among the items."""

@@ -38,8 +38,9 @@ from .turns import (
 
 R = TypeVar("R")
 
-Check = Callable[[Turn], Turn | Awaitable[Turn]]
-"""The turn that is to be shown, for the one that was written: plain or async. What it raises ends the turn."""
+Check = Callable[[Turn], Turn | Awaitable[Turn | None] | None]
+"""The turn that is to be shown, for the one that was written, None for itself: plain or async. What it raises ends the
+turn."""
 
 EditCall = Callable[[ToolCall], ToolCall | Awaitable[ToolCall | None] | None]
 """The call itself, another one in its place, or None for none: plain or async. What it raises ends the turn."""
@@ -69,6 +70,7 @@ async def hold_back(out: Sink[TurnEvent], turn: Flow[TurnEvent, Turn], check: Ch
     checked = check(written)
     if inspect.isawaitable(checked):
         checked = await checked
+    checked = written if checked is None else checked
     _refuse_bad_turn(checked, written)
 
     async def show(telling: Sink[TurnEvent], _: _ShownCalls) -> Turn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -147,3 +148,13 @@ class TurnRequest(msgspec.Struct, frozen=True):
     output: dict[str, Any] | None = None
     reasoning_effort: str | None = None
     extra: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        given: object = self.history
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise TypeError(f"history is a sequence of items, such as (user('…'),), not {type(given).__name__}")
+        for place, item in enumerate(given):
+            if not isinstance(item, Tagged):
+                raise TypeError(
+                    f"history[{place}] is a {type(item).__name__}: items are made with user('…') and assistant('…')"
+                )

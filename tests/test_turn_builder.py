@@ -1,5 +1,7 @@
 """Parts in, turn events and the turn out."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -217,6 +219,12 @@ def test_a_turn_with_too_many_calls_fails() -> None:
         builder.add(InputDelta("{", 7, "c2", "f"))
     builder.fail("error")
     assert builder.turn().calls == ()
+
+
+@pytest.mark.parametrize("part", ["Hello", {"text": "Hello"}, None])
+def test_what_is_no_part_is_refused(part: Any) -> None:
+    with pytest.raises(TypeError, match=r"is no part of a turn; text is TextDelta"):
+        TurnBuilder("turn_1", "m").add(part)
 
 
 def test_the_last_report_of_usage_counts() -> None:

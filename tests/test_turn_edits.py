@@ -196,15 +196,20 @@ def with_calls(*calls: ToolCall) -> Callable[[Turn], Turn]:
     return lambda turn: msgspec.structs.replace(turn, items=calls)
 
 
+async def test_a_check_that_gives_nothing_leaves_the_turn_as_it_is() -> None:
+    turn = await hold_back(ScriptedModel(["Fine."]).stream_turn(TurnRequest((user("hi"),))), lambda turn: None)
+    assert turn.text == "Fine."
+
+
 @pytest.mark.parametrize(
     ("check", "error", "says"),
     [
-        (lambda turn: None, TypeError, "check returns the turn, or another one, not NoneType"),
+        (lambda turn: 3, TypeError, "check returns the turn, or another one, not int"),
         (with_calls(ToolCall("c1", "read", "{}"), ToolCall("c1", "write", "{}")), ValueError, "two calls with one id"),
         (with_calls(ToolCall("c1", "read", "[]")), ValueError, "not the text of one JSON object"),
         (with_calls(ToolCall("c1", "", "{}")), ValueError, "call c1 has no name"),
     ],
-    ids=["none", "an id twice", "arguments", "no name"],
+    ids=["a number", "an id twice", "arguments", "no name"],
 )
 async def test_a_turn_that_nobody_could_use_is_refused(check: Any, error: type[Exception], says: str) -> None:
     shown: list[TurnEvent] = []
