@@ -289,11 +289,8 @@ async def test_who_follows_sees_what_the_consumer_sees() -> None:
 async def test_a_run_without_tools_ends_with_its_answer() -> None:
     model = ScriptedModel(["Hello."])
     state = await converse(model, Toolkit(), GO, max_turns=1, instructions="Be brief.")
-    assert (state.ended, model.requests[0].tool_choice, model.requests[0].instructions) == (
-        "answer",
-        "auto",
-        "Be brief.",
-    )
+    (asked,) = model.requests
+    assert (state.ended, asked.tool_choice, asked.instructions) == ("answer", "auto", "Be brief.")
 
 
 @pytest.mark.parametrize("name", ["timeout_seconds", "idle_timeout_seconds"])
