@@ -156,7 +156,7 @@ class ToolInput:
 
     def _feed_piece(self, part: InputDelta) -> list[ToolInputEvent]:
         events: list[ToolInputEvent] = []
-        call = self._call_of(part.index, part.call_id)
+        call = self._call_of(part.index, part.call_id) or self._late_index(part)
         if call is None or _begins_another(call, part):
             call = self._begin(part.index, events, has_end_marker=False, custom=part.custom)
         self._name(call, part.call_id, part.name)
@@ -212,6 +212,8 @@ class ToolInput:
         if call.phase is Phase.COLLECTING:
             events += call.end(told)
         elif call.phase is Phase.WAITING:
+            if not call.has_text:
+                call.take_text(told)
             call.problem = "the call has no name"
         return events
 
@@ -223,6 +225,18 @@ class ToolInput:
         if call_id and call_id in self._by_provider_id:
             return self._by_provider_id[call_id]
         return self.calls[-1] if self.calls else None
+
+    def _late_index(self, part: InputDelta) -> CallInput | None:
+        """The call begun last, where its first piece had no index yet, and this one says nothing of another call."""
+        last = self.calls[-1] if self.calls else None
+        if last is None or last.has_end_marker or last.is_whole or last in self.by_index.values():
+            return None
+        has_its_id = bool(part.call_id) and part.call_id == last.provider_id
+        is_nameless = not part.name and not (part.call_id and last.provider_id)
+        if not has_its_id and not is_nameless:
+            return None
+        self.by_index[part.index] = last
+        return last
 
     def _begin(
         self, index: int | None, events: list[ToolInputEvent], *, has_end_marker: bool, custom: bool

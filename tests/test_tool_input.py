@@ -54,6 +54,21 @@ OSLO, ROME = '{"city":"Oslo"}', '{"city":"Rome"}'
             id="without both to the last",
         ),
         pytest.param(
+            [piece("", None, "a", "f"), piece('{"city":'), piece('"Oslo"}')],
+            [("a", "f", OSLO)],
+            id="with an index that comes late",
+        ),
+        pytest.param(
+            [piece("", None, "a", "f"), piece('{"city":', 0, "a", "f"), piece('"Oslo"}')],
+            [("a", "f", OSLO)],
+            id="with an index that comes late, and all that was told again",
+        ),
+        pytest.param(
+            [piece("", None, "a", "f"), piece(OSLO, 0, "b", "g")],
+            [("a", "f", "{}"), ("b", "g", OSLO)],
+            id="an index that comes late, of another call",
+        ),
+        pytest.param(
             [
                 piece('{"a":1}', None, "a", "f"),
                 piece("{", None, "b", "g"),
@@ -258,3 +273,10 @@ def test_a_cut_after_the_end_takes_back_what_was_available() -> None:
     assert calls.cut("why") == [ToolInputAbandoned("a", "discarded", "why")]
     assert [call.abandoned for call in calls.calls] == ["discarded"] * 3
     assert calls.cut("again") == []
+
+
+def test_a_closing_record_without_a_name_is_kept_as_it_came() -> None:
+    calls, _ = fed(InputStart(0, "a"), InputEnd(0, arguments=OSLO))
+    calls.end()
+    (call,) = [call.record("turn_1") for call in calls.calls]
+    assert (call.arguments, call.problem) == (OSLO, "the call has no name")
