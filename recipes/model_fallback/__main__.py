@@ -1,0 +1,96 @@
+"""`python -m recipes.model_fallback [--model local|scripted|PROVIDER:NAME]`"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+
+from streamkit import Model, Output, RunEvent, StreamkitError, TextDelta, TurnEnded, TurnRestarted, TurnStarted, Value
+from streamkit.local import local_model
+from streamkit.providers import named
+
+from .scenes import SCENES, first_provider
+from .stand_ins import Answers, chat, chat_says
+
+
+class Lines:
+    """Prints who says what."""
+
+    def __init__(self) -> None:
+        self._in_text = False
+
+    def say(self, line: str) -> None:
+        print(f"\n{line}" if self._in_text else line, flush=True)
+        self._in_text = False
+
+    def show(self, event: RunEvent) -> None:
+        match event:
+            case TurnStarted(model=model):
+                self.say(f"  {model} begins")
+            case TextDelta(text=text):
+                print(visible(text) if self._in_text else f"    {visible(text)}", end="", flush=True)
+                self._in_text = True
+            case TurnRestarted(reason=reason):
+                self.say(f"  ✗ taken back, for {visible(reason)}")
+            case Output(tool=tool, result=Value(text=text)):
+                self.say(f"  ✓ {tool}: {visible(text)}")
+            case TurnEnded(turn=turn) if turn.text:
+                self.say(f"  ({turn.model} has said this)")
+
+
+def visible(text: str) -> str:
+    """Text of a model, without what would steer a terminal."""
+    return "".join(each if each.isprintable() or each == "\n" else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
+async def main(name: str) -> None:
+    lines = Lines()
+    logging.basicConfig(format="  (log: %(message)s)")
+    async with model_called(name) as second:
+        for number, scene in enumerate(SCENES, 1):
+            lines.say(f"{number}. {scene.told}")
+            async with scene.run(first_provider(scene), second).open() as events:
+                async for event in events:
+                    lines.show(event)
+            lines.say(f"  ({events.value.ended} after {events.value.turns} turns)\n")
+
+
+@asynccontextmanager
+async def model_called(name: str) -> AsyncIterator[Model]:
+    """The model that goes on."""
+    if name == "local":
+        async with local_model() as model:
+            yield model
+    elif name == "scripted":
+        yield chat(Answers(*[chat_says("About 724,000 people live in Oslo.")] * (len(SCENES) - 1)))
+    else:
+        yield named.model(name)
+
+
+def run() -> int:
+    parser = argparse.ArgumentParser("python -m recipes.model_fallback", description="Go on with another model.")
+    parser.add_argument(
+        "--model", default="local", help="the one that goes on: local (the default), scripted, or PROVIDER:NAME"
+    )
+    options = parser.parse_args()
+    code = 0
+    try:
+        anyio.run(main, options.model)
+    except* StreamkitError as failed:
+        print(f"streamkit: {visible(str(failed.exceptions[0]))}", file=sys.stderr)
+        code = 1
+    except* BrokenPipeError:  # who reads has seen enough; Python would complain of it once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except* KeyboardInterrupt:
+        code = 130
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(run())
