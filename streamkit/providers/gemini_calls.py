@@ -42,10 +42,10 @@ class CallInPieces:
 
     def __init__(self, index: int, told: Call, parts: list[Part]) -> None:
         self._index = index
-        self._name, self._id = text_or_none(told.name), text_or_none(told.id)
+        self._name, self.call_id = text_or_none(told.name), text_or_none(told.id)
         self._arguments = GrowingObject()
         self._is_broken = False
-        parts.append(InputStart(index, self._id, self._name, without_id=self._id is None))
+        parts.append(InputStart(index, self.call_id, self._name, without_id=self.call_id is None))
         parts.append(InputDelta(GrowingObject.START, index))
 
     @property
@@ -55,9 +55,9 @@ class CallInPieces:
     def is_followed_by(self, told: Call) -> bool:
         """Whether this begins another call. A name does, unless it is repeated with the id or with more values."""
         name, call_id = text_or_none(told.name), text_or_none(told.id)
-        if name is None or (call_id is not None and call_id == self._id):
+        if name is None or (call_id is not None and call_id == self.call_id):
             return False
-        has_new_id = call_id is not None and self._id is not None
+        has_new_id = call_id is not None and self.call_id is not None
         return name != self._name or has_new_id or not told.partial_args
 
     def read(self, told: Call, signature: Any, parts: list[Part]) -> None:

@@ -101,7 +101,7 @@ class GeminiDecoder(DialectDecoder[_Chunk]):
         self._is_blocked = False  # the prompt
         self._usage: _Usage | None = None  # told, but not reported
         self._calls = 0  # that came in pieces
-        self._call: CallInPieces | None = None  # that is being written
+        self._written: dict[str | None, CallInPieces] = {}  # those that are not whole, by their ids
         self._provider_call: str | None = None  # the id of the last
         self._provider_calls = 0  # that had no id
 
@@ -197,25 +197,37 @@ class GeminiDecoder(DialectDecoder[_Chunk]):
     # Calls
 
     def _read_call(self, told: Call, signature: Any, parts: list[Part]) -> None:
-        call = self._call
+        call = self._call_of(told)
         if call is None or (told.name is not None and call.is_followed_by(told)):
-            self._end_call(parts)
+            self._end_calls(parts, has_id=told.id is not None)
             if not told.will_continue and not told.partial_args:
                 if told.name is not None or told.args:  # else it could only be the end of a call
                     parts.append(whole_call(told, signature))
                 return
-            call = self._call = CallInPieces(self._calls, told, parts)
+            call = CallInPieces(self._calls, told, parts)
             self._calls += 1
+            self._written[call.call_id] = call
         call.read(told, signature, parts)
         if not told.will_continue:
             call.end(parts)
-            self._call = None
+            del self._written[call.call_id]
 
-    def _end_call(self, parts: list[Part]) -> None:
-        """Another call begins, or the turn has ended well, and nobody said that the one before is whole."""
-        if self._call is not None and not self._call.is_inside_value:
-            self._call.end(parts)
-        self._call = None
+    def _call_of(self, told: Call) -> CallInPieces | None:
+        """The call that goes on: that of the id, else the one begun last."""
+        call_id = text_or_none(told.id)
+        if call_id is not None and call_id in self._written:
+            return self._written[call_id]
+        return next(reversed(self._written.values()), None)
+
+    def _end_calls(self, parts: list[Part], *, has_id: bool) -> None:
+        """Another call begins, or the turn has ended well, and nobody said that those before are whole.
+
+        has_id: the other call has one; then pieces of those that have one, too, may still come.
+        """
+        ending = [None] if has_id else list(self._written)
+        for call in [self._written.pop(call_id) for call_id in ending if call_id in self._written]:
+            if not call.is_inside_value:
+                call.end(parts)
 
     # The rest
 
@@ -234,7 +246,7 @@ class GeminiDecoder(DialectDecoder[_Chunk]):
             self.finish("content_filter", word, parts)
         elif word is not None:
             if not _gravity(word):
-                self._end_call(parts)
+                self._end_calls(parts, has_id=False)
             self.finish_with(word, parts)
 
     def mend(self, chunk: _Chunk) -> None:

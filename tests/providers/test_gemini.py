@@ -403,6 +403,20 @@ def test_a_name_begins_another_call_unless_it_is_repeated(told: dict[str, Any], 
     assert [item.arguments for item in turn.calls] == texts
 
 
+def test_pieces_of_calls_that_are_written_at_the_same_time_go_by_their_ids() -> None:
+    def text(piece: str, call_id: str, **fields: Any) -> dict[str, Any]:
+        return said(pieces(value("$.x", piece, goes_on=fields.get("goes_on", True)), id=call_id, **fields))
+
+    begun = [text("a", "1", name="f"), text("b", "2", name="g")]
+    ended = [text("A", "1", goes_on=False), text("B", "2", goes_on=False)]
+    turn = read(*begun, *ended, STOP).turn
+    assert [(item.name, item.arguments, item.problem) for item in turn.calls] == [
+        ("f", '{"x":"aA"}', None),
+        ("g", '{"x":"bB"}', None),
+    ]
+    assert [item.problem is None for item in read(*begun, ended[1], STOP).turn.calls] == [False, True]
+
+
 # Other parts
 
 
