@@ -152,8 +152,8 @@ async def _refuse_what_is_no_stream(answer: Answer, key_hint: str) -> None:
     text = await answer.text()
     words = _title(text) if is_page else words_of(parsed(text) or response.reason_phrase)
     if not response.is_success:
-        told = f"the provider answered {response.status_code} {response.reason_phrase}: {words}"
-        raise ProviderError(told + _hint(response, key_hint))
+        status = f"{response.status_code} {response.reason_phrase}".strip()  # HTTP/2 has no phrase
+        raise ProviderError(f"the provider answered {status}: {words}" + _hint(response, key_hint))
     if is_page:
         raise NotAStream(f"the answer is a web page: {words}")
     if tells_an_error(parsed(text)):

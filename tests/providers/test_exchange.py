@@ -335,6 +335,11 @@ async def test_a_key_appears_nowhere(echo: str, dialect: Dialect, logged: list[s
         assert "another-secret" not in text
 
 
+async def test_a_status_without_a_phrase_leaves_no_hole() -> None:
+    error = await failure_of(answer(b"busy", status="529 ", kind="text/plain"))
+    assert str(error) == "the provider answered 529: busy"
+
+
 async def test_what_was_hidden_is_marked() -> None:
     error = await failure_of(answer(ECHO, status="401 Unauthorized", kind="text/plain"))
     assert str(error) == "the provider answered 401 Unauthorized: Incorrect API key: [hidden], from another-secret"
