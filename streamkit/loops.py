@@ -58,6 +58,9 @@ async def loop(out: Sink[RunEvent], step: Step[S], state: S, *, journal: RunLog 
     step = step if _takes_sink(step) else _forwarding(step)
     if journal is not None:
         out = RecordedSink(out, journal)
+        owed, journal.owed = journal.owed, ()
+        for event in owed:
+            await out.send(event)
         await _save(journal, state)
     while True:
         with new_ledger() as ledger:

@@ -1,6 +1,8 @@
 """The ready-made loop: its limits, what waits in it, and going on with a run that was written down."""
 
+import contextlib
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
@@ -11,11 +13,13 @@ from streamkit.approval import Allow, Deny, Verdict
 from streamkit.conversing import converse
 from streamkit.decorators import tool
 from streamkit.desk import from_verdicts
+from streamkit.errors import JournalError
 from streamkit.flows import Flow
 from streamkit.history import Conversation
 from streamkit.items import Message, ToolOutput, Usage, user
+from streamkit.journal.entry import Entry
 from streamkit.journal.journals import Journal
-from streamkit.journal.memory import memory_journal
+from streamkit.journal.memory import MemoryStore, memory_journal
 from streamkit.running import Running
 from streamkit.testing.grammar import check_grammar
 from streamkit.testing.scripted import ScriptedModel, call
@@ -23,7 +27,7 @@ from streamkit.tool_events import ApprovalRequested, Failure, Output, RunEvent, 
 from streamkit.toolkit import Toolkit
 from streamkit.tools import ToolContext
 from streamkit.turn_builder import UsageReported
-from streamkit.turns import TextDelta, ToolInputAbandoned, TurnStarted
+from streamkit.turns import TextDelta, ToolInputAbandoned, ToolInputDelta, ToolInputStart, TurnRestarted, TurnStarted
 
 from .test_history import check_pairs
 
@@ -263,6 +267,62 @@ async def test_a_run_goes_on_after_it_was_cut_off_anywhere() -> None:
         if not was_cut:
             break
     assert sorted(ran) == ["a", "b", "c"]
+
+
+class Crashing(MemoryStore):
+    """As a process that is killed leaves it: after so many appends nothing is kept any more."""
+
+    def __init__(self, appends: int) -> None:
+        super().__init__()
+        self.left = appends
+
+    async def append(self, run_id: str, entries: Sequence[Entry], *, durable: bool) -> int:
+        self.left -= 1
+        if self.left < 0:
+            raise JournalError("the process is gone")
+        return await super().append(run_id, entries, durable=durable)
+
+
+async def test_who_follows_sees_every_end_however_often_the_process_dies() -> None:
+    for appends in itertools.count(2):
+        ran.clear()
+        store = Crashing(appends)
+        with contextlib.suppress(JournalError):
+            await cut_off(Journal(store), after=1000)
+        died, store.left = store.left < 0, 10**6
+        journal = Journal(store)
+        async with journal.drive("r") as run:
+            turns = run.conversation.turns if run.conversation is not None else 0
+            flow = converse(ScriptedModel(*SCRIPT[turns:]), KIT, run.conversation or GO, journal=run)
+            async with flow.open() as events:
+                resumed = [event async for event in events]
+        async with journal.follow("r").open() as followed:
+            shown = [each.event async for each in followed]
+        check_grammar(shown)
+        assert shown[len(shown) - len(resumed) :] == resumed
+        assert sum(isinstance(event, Output) for event in shown) == 3
+        if not died:
+            break
+
+
+async def test_a_turn_that_its_process_left_open_is_taken_back() -> None:
+    store = MemoryStore()
+    async with Journal(store).drive("r") as run:
+        for event in (
+            TurnStarted("t", "m"),
+            TextDelta("Let me"),
+            ToolInputStart("c", "read"),
+            ToolInputDelta("c", "{"),
+        ):
+            assert run.show(event) is None
+    async with Journal(store).drive("r") as run:
+        assert run.owed == (
+            ToolInputAbandoned("c", "retried", "the process that ran it is gone"),
+            TurnRestarted("the process that ran it is gone"),
+        )
+        state = await converse(ScriptedModel(["Done."]), KIT, GO, journal=run)
+    async with Journal(store).drive("r") as run:
+        assert (run.owed, run.conversation) == ((), state)
 
 
 async def test_a_run_that_has_ended_stays_as_it_is() -> None:

@@ -55,11 +55,20 @@ ROWS = (
         "turn_edits",
         "providers.*",
     ),
-    ("toolkit", "answers", "journal.entry", "journal.store", "journal.log", "journal.journals"),
+    ("toolkit", "answers", "journal.entry", "journal.store", "journal.unclosed", "journal.log", "journal.journals"),
     ("approval", "asking", "desk", "running", "places", "large_results", "calls", "limits"),
     ("execute",),
     ("loops", "conversing"),
-    ("backends", "journal.*", "wire.*", "web.*", "mcp.*", "local.*", "terminal", "testing.*"),  # x.*: whatever else is in folder x
+    (
+        "backends",
+        "journal.*",
+        "wire.*",
+        "web.*",
+        "mcp.*",
+        "local.*",
+        "terminal",
+        "testing.*",
+    ),  # x.*: whatever else is in folder x
     ("cli", "__main__"),
     ("__init__",),  # the root names what users need; nobody imports it
 )

@@ -18,6 +18,7 @@ from ..tool_events import Effects, Failure, RunEvent, Value
 from ..turns import Turn
 from .entry import CallFinished, CallStarted, Decided, Entry, RunEnded, Shown, StateSaved, TurnTaken, plain
 from .store import PAGE, JournalStore
+from .unclosed import Unclosed
 
 HIDDEN = "its arguments were hidden when they were written down, so it cannot run any more"
 
@@ -29,7 +30,7 @@ class RunLog:
     """A run that somebody drives. Made by `Journal.drive`.
 
     conversation: where the run stands: None for a new one; with an unsettled `turn` where calls of it have no result
-    yet.
+    yet. owed: the ends of what was shown as begun, and then cut off; `loop` sends them first.
     """
 
     def __init__(self, store: JournalStore, run_id: str, *, events: bool, redaction: Redaction | None) -> None:
@@ -43,21 +44,35 @@ class RunLog:
         self._verdicts: dict[str, Decided] = {}
         self._started: dict[str, CallStarted] = {}
         self._finished: dict[str, CallFinished] = {}
+        self.owed: tuple[RunEvent, ...] = ()
         self._numbers: dict[str, int] = {}  # of the results, those of settled turns too
 
     # What is found again
 
     async def load(self) -> None:
         """Read what was written before."""
-        after = 0
+        after = saved = 0
         while page := await self._store.read(self.run_id, after, limit=PAGE, shown=False):
             for numbered in page:
                 self._take_in(numbered.entry)
                 if isinstance(numbered.entry, CallFinished):
                     self._numbers[numbered.entry.execution_id] = numbered.number
+                elif isinstance(numbered.entry, StateSaved):
+                    saved = numbered.number
             after = page[-1].number
+        self.owed = await self._read_owed(saved)
         if self.conversation is not None and self.conversation.turn is not None:
             self.conversation = self._settle_what_is_known(self.conversation, self.conversation.turn)
+
+    async def _read_owed(self, saved: int) -> tuple[RunEvent, ...]:
+        unclosed = Unclosed()
+        while page := await self._store.read(self.run_id, saved, limit=PAGE):
+            for numbered in page:
+                if isinstance(numbered.entry, Shown):
+                    unclosed.feed(numbered.entry.event)
+            saved = page[-1].number
+        turn = None if self.conversation is None else self.conversation.turn
+        return tuple(unclosed.ends(turn, self._started, self._finished)) if self._keeps_events else ()
 
     def _take_in(self, entry: Entry) -> None:
         match entry:

@@ -2,7 +2,7 @@
 
     input    ToolInputStart (ToolInputDelta | ToolInputField)* (Available | Abandoned)
              Available may be followed by one Abandoned(discarded), or Abandoned(retried) before a TurnRestarted
-    output   ApprovalRequested? (ToolStarted Intermediate*)? Output
+    output   ApprovalRequested? (ToolStarted Intermediate*)* Output, a ToolStarted more only as a later attempt
     link     after Available exactly one of Output, Abandoned, or a verdict that is pending at the end of the run;
              after Abandoned never ToolStarted, and an Output, a Failure, only after `malformed`
 
@@ -71,6 +71,7 @@ MOVES: dict[tuple[Phase, type], Phase] = {
     (Phase.ASKED, Output): Phase.ANSWERED,
     (Phase.RUNNING, Intermediate): Phase.RUNNING,
     (Phase.RUNNING, Output): Phase.ANSWERED,
+    (Phase.RUNNING, ToolStarted): Phase.RUNNING,  # the next attempt, after its process was gone
     # without input in these events
     (Phase.UNSEEN, ApprovalRequested): Phase.ASKED,
     (Phase.UNSEEN, ToolStarted): Phase.RUNNING,
@@ -145,6 +146,9 @@ class _Checker:
             late = phase is Phase.AVAILABLE and event.reason not in ("discarded", "retried")
             self._check(not late, f"call {call_id} is abandoned as {event.reason} after it was available")
             after = Phase.MALFORMED if event.reason == "malformed" else after
+        again = isinstance(event, ToolStarted) and event.attempt > 1
+        if isinstance(event, ToolStarted) and phase is Phase.RUNNING:
+            self._check(again, f"a ToolStarted for call {call_id}, which runs")
         if isinstance(event, Output):
             self._check(event.result.call_id == call_id, f"the output of call {call_id} has the result of another")
             self._check(
@@ -152,7 +156,7 @@ class _Checker:
             )
             ran = phase is Phase.RUNNING or isinstance(event.result, Failure)
             self._check(ran, f"call {call_id} has a value, but it never ran")
-        if after in (Phase.WRITING, Phase.RUNNING) and after is not phase:
+        if after in (Phase.WRITING, Phase.RUNNING) and (after is not phase or again):
             self._inner[call_id] = _Checker(inner=True)
         self._phases[call_id] = after
 

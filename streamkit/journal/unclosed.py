@@ -1,0 +1,67 @@
+"""What a run that was cut off still owes to whoever watches it: the ends of what was shown as begun."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ..tool_events import Output, RunEvent, ToolStarted
+from ..turns import (
+    ToolInputAbandoned,
+    ToolInputAvailable,
+    ToolInputStart,
+    Turn,
+    TurnEnded,
+    TurnRestarted,
+    TurnStarted,
+)
+from .entry import CallFinished, CallStarted
+
+GONE = "the process that ran it is gone"
+
+
+class Unclosed:
+    """The events shown since the state that was saved last. feed(event): in order, those of inner runs change nothing.
+
+    ends(…) -> the events that close what they leave open. taken: the turn whose calls were about to run, if there was
+    one; else the model is asked again, and what was shown of its turn is taken back. started, finished: of its calls,
+    by execution id.
+    """
+
+    def __init__(self) -> None:
+        self._turn_is_open = False
+        self._calls: dict[str, None] = {}  # being written, or available and not run: in the order in which they began
+        self._started: set[str] = set()
+        self._ended: set[str] = set()
+
+    def feed(self, event: RunEvent) -> None:
+        match event:
+            case TurnStarted():
+                self._turn_is_open = True
+            case TurnEnded():
+                self._turn_is_open = False
+            case ToolInputStart(call_id=call_id) | ToolInputAvailable(call_id=call_id):
+                self._calls[call_id] = None
+            case ToolInputAbandoned(call_id=call_id):
+                self._calls.pop(call_id, None)
+            case ToolStarted(call_id=call_id):
+                self._started.add(call_id)
+            case Output(call_id=call_id):
+                self._ended.add(call_id)
+
+    def ends(
+        self, taken: Turn | None, started: Mapping[str, CallStarted], finished: Mapping[str, CallFinished]
+    ) -> Iterable[RunEvent]:
+        if taken is None:
+            for call_id in self._calls.keys() - self._ended:
+                yield ToolInputAbandoned(call_id, "retried", GONE)
+            if self._turn_is_open:
+                yield TurnRestarted(GONE)
+            return
+        for call in taken.calls:
+            execution_id = f"{call.turn_id}.{call.place}"
+            done, begun = finished.get(execution_id), started.get(execution_id)
+            if done is None or call.call_id in self._ended:
+                continue
+            if begun is not None and call.call_id not in self._started:
+                yield ToolStarted(execution_id, call.call_id, call.name, begun.arguments, begun.attempt)
+            yield Output(call.call_id, done.result.tool, done.result, done.seconds)
