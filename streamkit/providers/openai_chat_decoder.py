@@ -49,12 +49,13 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
         self._reasoning_field: str | None = None  # where reasoning came from, once that is noted
         self._details: list[dict[str, Any]] = []
         self._in_thought = False
+        self._has_text = False  # in deltas
 
     def read(self, chunk: Chunk, data: str, parts: list[Part]) -> None:
         for choice in chunk.choices or ():
             if choice.index:
                 continue
-            delta = choice.delta or _message_of(choice, parts)
+            delta = choice.delta or self._message_of(choice, parts)
             if (
                 delta.reasoning_content or delta.reasoning or delta.reasoning_details or self._in_thought
                 or delta.refusal or delta.function_call or delta.extra_content
@@ -65,6 +66,7 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
             if content:
                 if type(content) is str:
                     parts.append(TextDelta(content))
+                    self._has_text = choice.delta is not None
                 else:
                     self._read_content_parts(content, parts)
             if delta.tool_calls:
@@ -75,10 +77,29 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
                     else:
                         parts.append(InputDelta(call.arguments, piece.index))
             if choice.finish_reason:
-                self._stop_word = graver(self._stop_word, choice.finish_reason)
-                _report_usage(choice.usage, parts)
+                self._read_stop(choice, choice.finish_reason, parts)
         if chunk.usage or chunk.error or not chunk.choices or chunk.x_groq is not None:
             self._read_rest_of_chunk(chunk, data, parts)
+
+    def _message_of(self, choice: Choice, parts: list[Part]) -> Delta:
+        """What stands instead of a delta. Behind deltas with text it repeats them, and is shown as it came."""
+        if choice.message is None:
+            return NO_DELTA
+        try:
+            delta = msgspec.convert(choice.message, Delta, strict=False)
+        except msgspec.ValidationError:
+            delta = NO_DELTA
+        if delta is NO_DELTA or self._has_text:
+            parts.append(UnknownItem({"message": choice.message}))
+            return Delta(tool_calls=delta.tool_calls)
+        return delta
+
+    def _read_stop(self, choice: Choice, word: str, parts: list[Part]) -> None:
+        if word != "null":
+            self._stop_word = graver(self._stop_word, word)
+        _report_usage(choice.usage, parts)
+        if choice.error:
+            self.fail(provider_error(choice.error), parts, word)
 
     def _read_rest_of_chunk(self, chunk: Chunk, data: str, parts: list[Part]) -> None:
         _report_usage(chunk.usage, parts)
@@ -203,16 +224,6 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
         if self._details:
             parts.append(ReasoningOpaque({"reasoning_details": whole(_joined(self._details))}, DIALECT))
         self.finish_with(self._stop_word, parts)
-
-
-def _message_of(choice: Choice, parts: list[Part]) -> Delta:
-    if choice.message is None:
-        return NO_DELTA
-    try:
-        return msgspec.convert(choice.message, Delta, strict=False)
-    except msgspec.ValidationError:
-        parts.append(UnknownItem({"message": choice.message}))
-        return NO_DELTA
 
 
 def _read_odd_piece(piece: CallPiece, parts: list[Part]) -> None:

@@ -49,6 +49,7 @@ class Choice(msgspec.Struct, gc=False):
     finish_reason: str | None = None
     index: int | None = None
     usage: Any = None
+    error: Any = None  # beside the word for it
 
 
 class Groq(msgspec.Struct, gc=False):

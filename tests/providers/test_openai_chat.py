@@ -324,6 +324,31 @@ def test_a_message_beside_a_delta_says_the_same_again() -> None:
     assert found.turn.items[-1] == UnknownItem({"message": "odd"})
 
 
+def test_a_message_behind_the_deltas_says_the_same_again() -> None:
+    call = {"id": "a", "function": {"name": "f", "arguments": "{}"}}
+    message = {"content": "ab", "tool_calls": [call]}
+    begun = [delta(content="a"), delta(content="b"), delta(tool_calls=[{"index": 0, **call}])]
+    found = read(*begun, {"choices": [{"message": message, "finish_reason": "tool_calls"}]})
+    assert found.turn.text == "ab"
+    assert [call.call_id for call in found.turn.calls] == ["a"]
+    assert found.turn.items[-1] == UnknownItem({"message": message})
+
+
+def test_messages_that_come_one_after_the_other_are_pieces() -> None:
+    said = [{"choices": [{"message": {"content": piece}}]} for piece in "ab"]
+    assert read(*said, STOP).turn.text == "ab"
+
+
+def test_null_as_a_text_is_no_reason_to_stop() -> None:
+    found = read({"choices": [{"delta": {"content": "a"}, "finish_reason": "null"}]})
+    assert isinstance(found.error, IncompleteStream)
+
+
+def test_an_error_beside_its_word_is_told() -> None:
+    found = read(delta(content="a"), {"choices": [{"finish_reason": "error", "error": {"message": "no", "code": 502}}]})
+    assert (str(found.error), found.turn.text, found.turn.stop_word) == ("no", "a", "error")
+
+
 SIGNED = {"google": {"thought_signature": "s=="}}
 
 
