@@ -215,13 +215,14 @@ class TurnBuilder:
         if self._stop_reason in _WHY_NO_CALLS:
             return self._input.cut(_WHY_NO_CALLS[self._stop_reason])
         events = self._input.end()
+        lost_calls = any(call.abandoned is not None for call in self._calls)
         if not self._may_call:
             events += self._input.cut("the turn may not call tools")
         has_calls = any(call.abandoned is None for call in self._calls)
         if has_calls:
             self._stop_reason = "tool_calls"
-        elif self._stop_reason == "tool_calls":
-            self._stop_reason = "unknown"  # the provider lost the calls that it speaks of: this is no answer to trust
+        elif self._stop_reason == "tool_calls" or (lost_calls and self._stop_reason == "stop"):
+            self._stop_reason = "unknown"  # the calls that were wanted are lost: this is no answer to trust
         return events
 
     def fail(self, stop_reason: Literal["error", "cancelled"]) -> list[ToolInputEvent]:

@@ -370,3 +370,9 @@ def test_a_restart_takes_back_every_call_and_leaves_nothing_but_the_usage(
     assert restarted.turn() == fresh.turn()
     events += [*again, TurnEnded(restarted.turn())]
     check_grammar(events, complete=False)
+
+
+@pytest.mark.parametrize(("word", "reason"), [("stop", "unknown"), ("tool_calls", "unknown"), ("pause", "pause")])
+def test_a_turn_whose_only_call_was_spoiled_is_no_answer(word: StopReason, reason: StopReason) -> None:
+    turn, _ = built(InputStart(0, "a", "f"), InputEnd(0, None, "{}"), InputEnd(0, None, '{"x":1}'), Finished(word))
+    assert ([call.abandoned for call in turn.dropped], turn.stop_reason) == (["discarded"], reason)
