@@ -19,7 +19,7 @@ import msgspec
 from ..codec.surrogates import whole
 from ..errors import ModelError, ProviderError
 from ..items import StopReason, Usage
-from ..tool_input import InputDelta
+from ..tool_input import InputDelta, as_text
 from ..turn_builder import Part, UsageReported
 from ..turns import TextDelta
 from .dialect import DialectDecoder
@@ -143,6 +143,10 @@ class OpenAIResponsesDecoder(DialectDecoder[_Event]):
                 self._output.read_done(index, item, parts)
             case {"type": "response.content_part.done" | "response.reasoning_summary_part.done", "part": dict(part)}:
                 self._read_whole_text(told, part, parts)
+            case {"delta": delta} if kind in _CALL_DELTAS and delta and type(delta) is not str:
+                call = self._output.written(_CALL_DELTAS[kind], index, item_id, parts)
+                call.has_pieces = True
+                parts.append(InputDelta(as_text(delta), call.number))
             case _ if kind in _WHOLE_TEXTS:
                 self._read_whole_text(told, {**told, "type": _WHOLE_TEXTS[kind]}, parts)
             case _ if kind in _WHOLE_CALLS:
@@ -185,7 +189,8 @@ class OpenAIResponsesDecoder(DialectDecoder[_Event]):
             self._output.read_added(parts)
         details = response.get("incomplete_details")
         is_filtered = isinstance(details, dict) and details.get("reason") == "content_filter"
-        self.finish("content_filter" if is_filtered else _STOP_REASONS[word], word, parts)
+        reason = "content_filter" if is_filtered else _STOP_REASONS[word]
+        self.finish("length" if reason == "stop" and self._output.has_cut_calls else reason, word, parts)
 
     def fail(self, error: ModelError, parts: list[Part], word: str | None = None) -> None:
         """What an event calls an error comes once more with the response that failed, which knows the usage, too."""

@@ -61,6 +61,7 @@ class OutputItem:
         self.ended_with: str | None = None  # the arguments with which a call was said to be whole
         self.input_told = False  # of a tool of the provider
         self.is_done = False
+        self.is_cut = False  # of a call: it was told to be incomplete, and never whole
 
     @property
     def ids(self) -> tuple[Place, ...]:

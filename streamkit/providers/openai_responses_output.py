@@ -48,6 +48,10 @@ class Output:
         """Whether each call, if there is any, was said to be whole."""
         return all(item.ended_with is not None or item.is_done for item in self.items if item.kind in CALLS)
 
+    @property
+    def has_cut_calls(self) -> bool:
+        return any(item.is_cut and item.ended_with is None for item in self.items)
+
     # Which item
 
     def find(self, kind: str, index: Place, item_id: Place) -> OutputItem | None:
@@ -70,7 +74,10 @@ class Output:
         """An item begins, unless it is told once more."""
         item = self._placed.get(told["type"], {}).get(_place(index, told))
         same = item is not None and all(item.told.get(key) == told.get(key) for key in ("id", "call_id"))
-        if item is None or item.is_done or not same:
+        if item is not None and not item.is_done and item.kind in CALLS and item.call_id is None and item.name is None:
+            item.told = told  # pieces of it came before
+            self._name_call(item, told, parts)
+        elif item is None or item.is_done or not same:
             self._begin(told["type"], index, told, parts)
 
     def _begin(self, kind: str, index: Place, told: dict[str, Any], parts: list[Part]) -> OutputItem:
@@ -140,7 +147,8 @@ class Output:
         kind, item_id, call_id = told["type"], scalar(told.get("id")), word(told.get("call_id"))
         item = self.find(kind, index, item_id)
         if call_id is not None and (item is None or item.call_id not in (None, call_id)):
-            item = self._by_call_id.get((kind, call_id), item)
+            known = self._by_call_id.get((kind, call_id), item)
+            item = item if known is not None and known.is_done and _has_other_id(known, told) else known
         if item is None or (item.is_done and _is_another(item, index, told)):
             item = self._begin(kind, index, told, parts)
         self._read(item, told, parts)
@@ -239,15 +247,19 @@ class Output:
             self._writing = item
 
     def _read_call(self, item: OutputItem, told: dict[str, Any], is_first: bool, parts: list[Part]) -> None:
+        self._name_call(item, told, parts)
+        if is_first:
+            _keep_opaque_of_call(item, told, parts)
+        item.is_cut = told.get("status") == "incomplete"
+        if not item.is_cut:
+            self._end_call(item, told.get(CALLS[item.kind]), parts)
+
+    def _name_call(self, item: OutputItem, told: dict[str, Any], parts: list[Part]) -> None:
         call_id = word(told.get("call_id")) or word(told.get("id")) if item.call_id is None else None
         name = word(told.get("name")) if item.name is None else None
         if call_id or name:
             item.call_id, item.name = item.call_id or call_id, item.name or name
             parts.append(InputDelta("", item.number, call_id, name))
-        if is_first:
-            _keep_opaque_of_call(item, told, parts)
-        if told.get("status") != "incomplete":
-            self._end_call(item, told.get(CALLS[item.kind]), parts)
 
     def tell_input(self, kind: str, index: Place, item_id: Place, text: object, parts: list[Part]) -> None:
         """The input of a tool of the provider is whole; its output comes when the item is done."""
@@ -262,6 +274,12 @@ def _is_another(item: OutputItem, index: Place, told: dict[str, Any]) -> bool:
     """Whether what is done is not this item once more. Some servers have one index for all."""
     ids = ids_of(told)
     return set(ids).isdisjoint(item.ids) if ids and item.ids else index is None
+
+
+def _has_other_id(item: OutputItem, told: dict[str, Any]) -> bool:
+    """Two calls may have one call_id; a call that is told once more keeps its id or its index."""
+    item_id = scalar(told.get("id"))
+    return item_id is not None and item.item_id is not None and item_id != item.item_id
 
 
 def _arguments(told: object) -> str:
