@@ -27,7 +27,7 @@ from streamkit import (
 from streamkit.local import local_model
 from streamkit.providers import named
 
-from .recipe import WISH, fulfil, live, wished
+from .recipe import WISH, fulfil, live, shown, wished
 from .screen import Screen, card_lines, visible
 from .scripted import scripted_model
 from .stored import OUTBOX, Show, ask, decide
@@ -76,8 +76,9 @@ async def main(options: argparse.Namespace) -> None:
 
 async def at_the_keyboard(model: Model, wish: str, outbox: Path, screen: Screen) -> None:
     if sys.platform == "win32" or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        run = fulfil(model, wished(wish), outbox, authorize=from_verdicts({})).tap(shows_cards(screen))
-        screen.say(f"({len((await run).waiting)} calls stay pending: nobody is at a keyboard; `ask FILE` stores them)")
+        run = fulfil(model, wished(wish), outbox, authorize=from_verdicts({}))
+        state = await shown(run, shows_cards(screen))
+        screen.say(f"({len(state.waiting)} calls stay pending: nobody is at a keyboard; `ask FILE` stores them)")
         return
     from .keyboard import keyboard  # noqa: PLC0415 - there is no termios on Windows
     from .person import Person  # noqa: PLC0415

@@ -62,6 +62,14 @@ def fulfil(model: Model, start: Conversation, outbox: Path, *, authorize: Author
     return converse(model, TOOLS, start, request=request, authorize=authorize, context=outbox)
 
 
+async def shown(run: Flow[RunEvent, Conversation], show: Callable[[RunEvent], None]) -> Conversation:
+    """Run it, and show what happens."""
+    async with run.open() as events:
+        async for event in events:
+            show(event)
+    return events.value
+
+
 class Decider(Protocol):
     async def decide(self, asked: ApprovalRequested) -> None:
         """Answer a question at the desk, whenever there is an answer."""

@@ -17,6 +17,7 @@ from streamkit import (
     Conversation,
     Deny,
     Failure,
+    Flow,
     Model,
     Output,
     RunEvent,
@@ -26,7 +27,7 @@ from streamkit import (
     from_verdicts,
 )
 
-from .recipe import fulfil, wished
+from .recipe import fulfil, shown, wished
 
 OUTBOX = "outbox.txt"
 """Beside the file of the conversation."""
@@ -37,7 +38,7 @@ Show = Callable[[RunEvent], None]
 async def ask(model: Model, wish: str, file: Path, show: Show) -> Conversation:
     """Begin to fulfil a wish, as far as that goes without a person, and store where it stands."""
     refuse_to_replace(file)
-    state = await _shown(model, wished(wish), {}, file, show)
+    state = await shown(_run(model, wished(wish), {}, file), show)
     store(state, file)
     return state
 
@@ -51,25 +52,19 @@ async def decide(model: Model, file: Path, verdict: Allow | Deny, execution_id: 
         state = msgspec.json.decode(mine.read_bytes(), type=Conversation)
         verdicts = dict.fromkeys(state.waiting if execution_id is None else [execution_id], verdict)
         after = Aftermath(state)
-
-        def see(event: RunEvent) -> None:
-            after.feed(event)
-            show(event)
-
         try:
-            state = await _shown(model, state, verdicts, file, see)
-        except BaseException:  # the model failed, somebody pressed Ctrl-C
+            state = await shown(_run(model, state, verdicts, file).tap(after.feed), show)
+        except BaseException:  # the model failed, somebody pressed Ctrl-C, nobody reads what is shown
             store(after.state(), mine)
             raise
         store(state, mine)
         return state
 
 
-async def _shown(
-    model: Model, state: Conversation, verdicts: Mapping[str, Allow | Deny], file: Path, show: Show
-) -> Conversation:
-    authorize = from_verdicts(verdicts, state)
-    return await fulfil(model, state, file.with_name(OUTBOX), authorize=authorize).tap(show)
+def _run(
+    model: Model, state: Conversation, verdicts: Mapping[str, Allow | Deny], file: Path
+) -> Flow[RunEvent, Conversation]:
+    return fulfil(model, state, file.with_name(OUTBOX), authorize=from_verdicts(verdicts, state))
 
 
 class Aftermath:

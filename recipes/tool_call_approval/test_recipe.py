@@ -15,7 +15,17 @@ from pathlib import Path
 import anyio
 import pytest
 
-from streamkit import Allow, ApprovalDesk, ApprovalRequested, Card, Conversation, Deny, RunEvent, VerdictRefused
+from streamkit import (
+    Allow,
+    ApprovalDesk,
+    ApprovalRequested,
+    Card,
+    Conversation,
+    Deny,
+    RunEvent,
+    ToolStarted,
+    VerdictRefused,
+)
 from streamkit.testing import ScriptedModel, check_grammar
 
 from .keyboard import keyboard
@@ -190,6 +200,21 @@ async def test_what_was_sent_before_the_model_failed_is_not_sent_again(tmp_path:
     assert (state.ended, sorted(outbox(tmp_path))) == ("answer", [ANN, BOB])
 
 
+async def test_what_was_sent_is_written_down_also_when_nobody_reads_of_it(tmp_path: Path) -> None:
+    file, _ = await stored(tmp_path)
+
+    def leave(event: RunEvent) -> None:
+        if isinstance(event, ToolStarted):
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        await decide(scripted_model(), file, Allow(), None, leave)
+    state = await decide(scripted_model(), file, Allow(), None, lambda event: None)
+    assert state.ended == "answer"
+    assert outbox(tmp_path)
+    assert len(set(outbox(tmp_path))) == len(outbox(tmp_path))
+
+
 async def test_a_run_that_waits_is_not_written_over(tmp_path: Path) -> None:
     file, _ = await stored(tmp_path)
 
@@ -238,6 +263,17 @@ def test_a_wrong_word_on_the_command_line_is_told(arguments: Sequence[str], says
     run = ended(*arguments)
     assert run.returncode in (1, 2)
     assert says in run.stderr
+
+
+def test_a_reader_who_leaves_ends_it_quietly() -> None:
+    with subprocess.Popen(
+        command(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr is not None
+        assert (process.stderr.read(), process.wait(timeout=60)) == ("", 0)
 
 
 @contextlib.contextmanager
