@@ -116,8 +116,8 @@ def test_a_good_reason_to_stop_does_not_replace_a_bad_one(words: list[str], coun
     assert len(found.turn.calls) == (2 if counts == "tool_calls" else 0)
     assert found.turn.usage == Usage(1, 2)
     assert found.turn.stop_word == counts
-    words = "the provider ended the turn with the word error"
-    assert str(found.error) == (words if counts == "error" else "None")
+    message = "the provider ended the turn with the word error"
+    assert str(found.error) == (message if counts == "error" else "None")
 
 
 def test_reasoning_in_two_fields_counts_once() -> None:
