@@ -196,6 +196,8 @@ def test_a_message_with_the_index_of_another_one_is_another_one() -> None:
 def test_items_without_ids_are_told_apart_by_their_index_alone() -> None:
     for first, second in ((message("a", id="1"), message("a")), (message("a"), message("a", id="1"))):
         assert read(done(first), done(second), completed()).turn.text == "a"
+    begun = [added(message()), text("a"), done(message("a")), added(message()), text("b"), done(message("b"))]
+    assert [item.text for item in read(*begun, completed()).turn.items if isinstance(item, Message)] == ["a", "b"]
     for indexes, texts in (((0, 0), ["a"]), ((0, 1), ["a", "a"]), ((None, None), ["a", "a"])):
         found = read(*(done(message("a"), index) for index in indexes), completed())
         assert [item.text for item in found.turn.items if isinstance(item, Message)] == texts
@@ -365,6 +367,7 @@ def test_what_is_kept_of_reasoning_goes_to_no_other() -> None:
         [done(call({"k": 1}))],
         [added(call(call_id=None)), arguments(OBJECT), done(call(OBJECT))],
         [added(call(name=None)), arguments(OBJECT), done(call(OBJECT))],
+        [added(call(call_id="", name="")), arguments(OBJECT), done(call(OBJECT))],
         [arguments(OBJECT), done(call(OBJECT))],
         [arguments(OBJECT)],
         [event("function_call_arguments.done", arguments=OBJECT), done(call(OBJECT))],
