@@ -130,7 +130,7 @@ async def test_no_more_turns_are_asked_when_the_tokens_are_used_up() -> None:
     assert (state.ended, state.usage, ran) == ("budget", Usage(270, 30), ["a", "a"])
 
 
-@pytest.mark.parametrize("limits", [{"timeout_seconds": 0.05}, {"idle_timeout_seconds": 0.05}])
+@pytest.mark.parametrize("limits", [{"timeout_seconds": 0.5}, {"idle_timeout_seconds": 0.5}])
 async def test_a_run_whose_time_is_up_ends_with_a_whole_history(limits: dict[str, float]) -> None:
     model = ScriptedModel([call("read"), UsageReported(Usage(5, 1))], ["Let me see.", call("hang")])
     flow = converse(model, KIT, GO, **limits)  # type: ignore[arg-type]
