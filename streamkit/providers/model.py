@@ -172,7 +172,8 @@ async def decoded(
 ) -> AsyncGenerator[Sequence[Part], None]:
     """The parts of a body. Nothing is read after the end of the turn.
 
-    A turn whose end was declared is whole, even if the connection breaks before the body ends. heard: told of the parts
+    A turn whose end was declared is whole, even if the connection breaks before the body ends, and a failure that was
+    told is the one that counts. heard: told of the parts
     of each piece, also where it held none. limit_bytes: a body that is longer is a BadPayload.
     """
     iterator = aiter(body)
@@ -191,7 +192,8 @@ async def decoded(
                     return
     except ConnectionFailed as broken:
         parts = list(decoder.end())
-        if not parts or type(parts[-1]) is not Finished:
+        last = parts[-1] if parts else Failed(IncompleteStream("nothing came"))
+        if isinstance(last, Failed) and isinstance(last.error, IncompleteStream):
             parts[-1:] = [Failed(broken)]
         yield parts
     else:

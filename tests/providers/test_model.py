@@ -404,6 +404,18 @@ async def test_a_connection_that_breaks_after_the_end_was_declared_spoils_nothin
     assert batches == [[TextDelta("a")], [Finished("stop")]]
 
 
+class Refusing(Letters):
+    def end(self) -> list[Part]:
+        return [Failed(ProviderError("no"))]
+
+
+async def test_a_failure_that_was_told_counts_more_than_the_broken_connection_behind_it() -> None:
+    batches = [list(batch) async for batch in decoded(body(b"a", ConnectionFailed("reset")), Refusing())]
+    (failed,) = batches[-1]
+    assert isinstance(failed, Failed)
+    assert str(failed.error) == "no"
+
+
 async def test_a_model_error_without_a_turn_gets_one_only_once() -> None:
     inner = ModelError("inner")
     _, first = await seen(turn_of(given([TextDelta("a")], inner)))
