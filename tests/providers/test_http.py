@@ -113,7 +113,7 @@ async def test_a_transport_of_ones_own_sends_the_requests_and_is_left_open() -> 
 async def test_a_dialect_of_ones_own_speaks_over_the_same_connections() -> None:
     async with serve(words("Well\n\nf\n.\n")) as server:
         turn = await words_at(server).stream_turn(REQUEST)
-    assert (turn.text, [call.name for call in turn.dropped]) == ("Well", ["f"])  # no tool was offered
+    assert (turn.text, [call.name for call in turn.calls]) == ("Well", ["f"])  # no tool was offered
     assert (server.asked[0].target, server.asked[0].body) == ("/v1/words", {"model": "w", "asked": 1})
     assert server.asked[0].headers["x-goog-api-key"] == KEY
 
