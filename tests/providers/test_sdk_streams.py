@@ -205,12 +205,10 @@ async def test_the_model_is_the_one_that_was_asked(dialect: str) -> None:
     assert [call.call_id for call in turn.calls] == ["c1"]
 
 
-async def test_calls_stand_unless_it_is_known_that_there_are_no_tools() -> None:
+async def test_calls_stand_whether_or_not_the_tools_are_known() -> None:
     client = client_of("openai-chat", CHAT)
     assert (await turn_of("openai-chat", client, ask_chat)).calls
     assert (await turn_of("openai-chat", client, ask_chat, tools=[READ])).calls
-    turn = await turn_of("openai-chat", client, ask_chat, tools=())
-    assert (turn.calls, [call.abandoned for call in turn.dropped]) == ((), ["discarded"])
 
 
 async def test_half_a_character_is_made_whole() -> None:
