@@ -35,6 +35,7 @@ class JsonLinesDecoder:
         self._pieces: list[bytes] = []  # of the line that is not whole yet
         self._size = 0
         self._is_json: bool | None = None  # None: no line has come
+        self._begun = False  # then no byte order mark is expected any more
         self._failure: DecodeError | None = None
         self._closed = False
 
@@ -102,7 +103,10 @@ class JsonLinesDecoder:
     def _add(self, text: str, lines: list[str | Sse]) -> None:
         """Add the lines of a text to lines."""
         if self._is_json is None:
-            text = text.lstrip().removeprefix(_BYTE_ORDER_MARK).lstrip()
+            if not self._begun:
+                self._begun = True
+                text = text.removeprefix(_BYTE_ORDER_MARK)
+            text = text.lstrip()
             self._is_json = text.startswith("{") if text else None
         if "\r" in text:
             text = text.replace("\r\n", "\n").removesuffix("\r")

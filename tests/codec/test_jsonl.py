@@ -115,6 +115,11 @@ def test_a_decoder_is_closed_after_an_error() -> None:
         decoder.feed(b"")
 
 
+def test_a_byte_order_mark_opens_a_body_and_no_line() -> None:
+    for pieces in every_cut("\ufeff\n\ufeff{}\n".encode()):
+        assert decode(JsonLinesDecoder(), pieces) == [Sse("", others=("\ufeff{}",))]
+
+
 @given(st.binary(max_size=60) | st.text('{"é}\n\r \ufeff', max_size=60).map(str.encode))
 def test_any_bytes_give_the_same_in_any_cut(body: bytes) -> None:
     whole = outcome([body], limit_bytes=12)
