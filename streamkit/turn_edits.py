@@ -184,7 +184,8 @@ class _ShownCalls:
     def left(self) -> Iterator[ToolInputAbandoned]:
         for call_id, is_whole in tuple(self._whole.items()):
             reason = "discarded" if is_whole else "incomplete"
-            yield self.held.get(call_id) or ToolInputAbandoned(call_id, reason, "the turn was cut off")  # type: ignore[arg-type]
+            held = None if is_whole else self.held.get(call_id)  # else it was mended
+            yield held or ToolInputAbandoned(call_id, reason, "the turn was cut off")  # type: ignore[arg-type]
 
 
 async def _closing_calls(out: Sink[TurnEvent], show: Callable[[Sink[TurnEvent], _ShownCalls], Awaitable[R]]) -> R:
@@ -294,7 +295,8 @@ def _edited(call: ToolCall, answer: object) -> ToolCall | None:
     if answer.abandoned is not None:
         return None
     edited = _with_edit(call, answer)
-    if edited != call and object_text(call.arguments)[1] is None:  # else its arguments may be plain text
+    may_be_plain_text = call.problem is None and object_text(call.arguments)[1] is not None
+    if edited != call and not may_be_plain_text:
         _refuse_bad_call(edited)
     return edited
 

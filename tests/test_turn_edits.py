@@ -303,6 +303,31 @@ async def test_calls_that_cannot_run_may_be_mended_named_or_dropped() -> None:
     assert [each.call_id for each in turn.dropped] == ["c3"]
 
 
+async def test_a_call_that_was_mended_is_discarded_where_an_edit_outside_raises() -> None:
+    def mend(call: ToolCall) -> ToolCall:
+        return msgspec.structs.replace(call, arguments="{}", problem=None)
+
+    def refuse_second(call: ToolCall) -> ToolCall:
+        if call.call_id == "c2":
+            raise LookupError(call.call_id)
+        return call
+
+    broken = turn_of(call("read", "[1]", call_id="c1"), call("read", "{", call_id="c2"))
+    events: list[TurnEvent] = []
+    with pytest.raises(LookupError):
+        await edit_calls(edit_calls(broken, mend), refuse_second).tap(events.append)
+    check_grammar(events)
+    assert [line for line in told(events) if line.startswith("a") and " c1 " in line][-2:] == [
+        "available c1 {}", "abandoned c1 discarded",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", [WholeCall("", "{", "c1"), WholeCall("", "{}", "c1"), WholeCall("read", "{", "c1")])
+async def test_a_call_that_is_only_said_to_be_mended_is_refused(call: WholeCall) -> None:
+    with pytest.raises(ValueError, match=r"has no name|not the text of one JSON object"):
+        await edit_calls(turn_of(call), lambda call: msgspec.structs.replace(call, problem=None))
+
+
 async def test_an_edit_may_say_that_a_call_cannot_run() -> None:
     events, turn = await seen(edit_calls(turn_of(READ), change("read", problem="not in this room")))
     assert told(events)[-2:] == ["abandoned c1 malformed", "end tool_calls"]
