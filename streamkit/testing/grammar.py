@@ -6,10 +6,11 @@
     link     after Available exactly one of Output, Abandoned, or a verdict that is pending at the end of the run;
              after Abandoned never ToolStarted, and an Output, a Failure, only after `malformed`
 
-A call may also have output events alone: it was approved in a later run, or executed without a model. A call without a
-name has one Output, a Failure. An id may be used again in a later turn, and in the same one after a restart. The events
-of inner runs are held to the same, up to where they were seen; where one call runs several at once their events cannot
-be told apart, and only the outer ones are checked.
+A call may also have output events alone: it was approved in a later run, or executed without a model. What a process
+that is gone has left open may be closed at the start: Output of its calls, Abandoned(retried), TurnRestarted. A call
+without a name has one Output, a Failure. An id may be used again in a later turn, and in the same one after a
+restart. The events of inner runs are held to the same, up to where they were seen; where one call runs several at
+once their events cannot be told apart, and only the outer ones are checked.
 """
 
 from __future__ import annotations
@@ -116,6 +117,7 @@ class _Checker:
         self._phases: dict[str, Phase] = {}
         self._inner: dict[str, _Checker | None] = {}
         self._turn: str | None = None  # the one under way
+        self._has_turns = False
 
     def feed(self, event: RunEvent) -> None:
         if type(event) is TurnStarted:
@@ -123,6 +125,7 @@ class _Checker:
             if Phase.WRITING in self._phases.values():
                 raise _InterleavedError(f"turn {event.turn_id} starts while turn {self._turn} writes a call")
             self._turn = event.turn_id
+            self._has_turns = True
         elif type(event) is TurnEnded:
             if event.turn.turn_id != self._turn:
                 raise _InterleavedError(f"turn {event.turn.turn_id} ends, but the one under way is {self._turn}")
@@ -130,7 +133,9 @@ class _Checker:
         elif isinstance(event, _CONTENT):
             if type(event) is TurnRestarted:
                 self._check(Phase.WRITING not in self._phases.values(), "a turn restarts while it writes a call")
-            self._check(self._is_inner or self._turn is not None, f"a {type(event).__name__} outside of a turn")
+            at_start = type(event) is TurnRestarted and not self._has_turns  # of a turn of a process that is gone
+            inside = self._is_inner or self._turn is not None
+            self._check(inside or at_start, f"a {type(event).__name__} outside of a turn")
         if isinstance(event, ToolInputEvent | ToolInputField | ToolEvent):
             self._move(event)
         if type(event) is Intermediate and event.event is not None:
@@ -140,6 +145,8 @@ class _Checker:
         kind, call_id = type(event), event.call_id
         phase = self._phases.get(call_id, Phase.UNSEEN)
         after = MOVES.get((phase, kind))
+        if phase is Phase.UNSEEN and isinstance(event, ToolInputAbandoned) and event.reason == "retried":
+            after = Phase.ABANDONED  # it was begun in a process that is gone
         if after is None:
             raise GrammarError(f"a {kind.__name__} for call {call_id}, which {phase.value}")
         if isinstance(event, ToolInputAbandoned):
@@ -154,7 +161,7 @@ class _Checker:
             self._check(
                 not isinstance(event.result, Pending), f"call {call_id} has an output, but its result is pending"
             )
-            ran = phase is Phase.RUNNING or isinstance(event.result, Failure)
+            ran = phase in (Phase.RUNNING, Phase.UNSEEN) or isinstance(event.result, Failure)
             self._check(ran, f"call {call_id} has a value, but it never ran")
         if after in (Phase.WRITING, Phase.RUNNING) and (after is not phase or again):
             self._inner[call_id] = _Checker(inner=True)
