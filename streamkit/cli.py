@@ -15,6 +15,7 @@ from .testing.decoding import DIALECTS, Decoded, summary
 from .turns import TurnEnded, TurnStarted
 
 PIECE_BYTES = 64 * 1024
+STANDARD_INPUT = 0  # what Python makes of it is None where it is closed
 
 EPILOG = """\
 The object has text, reasoning, refusal, tool_calls (those that may run), abandoned, invalid_calls, other_items, stop,
@@ -28,6 +29,8 @@ stop_reason (the provider's word), usage and error. The command ends with 1 wher
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command. Gives its exit code: 0, 1 where the stream ended in an error, 2 where it could not be read."""
     asked = _parser().parse_args(arguments)
+    if sys.stdout is None:  # closed by whoever started the command
+        return 2
     try:
         with _opened(asked.file) as body:
             code = _decode(asked, _pieces(body))
@@ -61,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _opened(file: str) -> BinaryIO:
-    return os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0) if file == "-" else open(file, "rb", buffering=0)
+    return os.fdopen(os.dup(STANDARD_INPUT), "rb", buffering=0) if file == "-" else open(file, "rb", buffering=0)
 
 
 def _pieces(body: BinaryIO) -> Iterator[bytes]:
@@ -92,4 +95,6 @@ def _decode(asked: argparse.Namespace, pieces: Iterator[bytes]) -> int:
 
 
 def _print(told: object, indent: int = -1) -> None:
-    print(msgspec.json.format(msgspec.json.encode(told), indent=indent).decode(), flush=True)
+    """JSON is UTF-8, whatever the terminal takes for text."""
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(told), indent=indent) + b"\n")
+    sys.stdout.buffer.flush()

@@ -153,3 +153,19 @@ def test_a_reader_that_has_seen_enough_is_no_error(body: Path) -> None:
 def test_a_recorded_file_is_read(entry: dict[str, Any]) -> None:
     told = run("decode", "--dialect", "openai-chat", "-", stdin=recorded_body(entry))
     assert json.loads(told.stdout)["text"] == entry["expected"]["text"]
+
+
+def test_json_is_utf8_also_where_text_is_not(body: Path) -> None:
+    command = [sys.executable, "-m", "streamkit", "decode", "--dialect", "openai-chat", str(body)]
+    for flags in ([], ["--events"]):
+        done = subprocess.run([*command, *flags], capture_output=True, env={"PYTHONIOENCODING": "ascii"}, check=True)
+        assert "Hi é".encode() in done.stdout
+        assert done.stderr == b""
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-"])
+def test_closed_ends_give_no_traceback(closed: str) -> None:
+    command = f"{sys.executable} -m streamkit decode --dialect openai-chat - {closed}"
+    done = subprocess.run(command, shell=True, input=BODY, capture_output=True, check=False)
+    assert done.returncode == 2
+    assert b"Traceback" not in done.stderr
