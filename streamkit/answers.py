@@ -30,7 +30,8 @@ T = TypeVar("T")
 
 _MOST_PAUSES = 16
 _WRAPPED = "value"
-_FENCE = re.compile(r"\s*```\w*[ \t]*\n(.*?)\n?[ \t]*```\s*", re.DOTALL)
+_FENCE = "```"
+_OPENING_OF_FENCE = re.compile(r"```[\w+#.-]*\s*")
 _CUT: dict[StopReason, str] = {
     "length": "at the token limit",
     "content_filter": "by the filter of the provider",
@@ -161,5 +162,6 @@ def _shape(kind: Any) -> Shape:
 
 
 def _without_fence(text: str) -> str:
-    fence = _FENCE.fullmatch(text)
-    return fence[1] if fence else text
+    opening, line_end, rest = text.strip().partition("\n")
+    is_fenced = line_end and rest.endswith(_FENCE) and _OPENING_OF_FENCE.fullmatch(opening)
+    return rest.removesuffix(_FENCE) if is_fenced else text

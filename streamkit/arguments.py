@@ -20,7 +20,7 @@ from .errors import InvalidInput
 from .mismatch import ARGUMENTS, Subject, excerpt, mismatch
 from .shapes import Shape
 
-_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|(NaN|-?Infinity)', re.DOTALL)
+_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*+"?|(NaN|-?Infinity)', re.DOTALL)  # or a string that has no end
 
 
 def read_text(shape: Shape, text: str, *, coerce: bool = True) -> Any:

@@ -140,6 +140,7 @@ def test_a_number_of_repairs_below_zero_is_refused() -> None:
         f"```json\n{WEATHER}\n```",
         f"\n ```\n{WEATHER}```\n",
         f"```JSON \n{WEATHER}\n  ```",
+        f"```json\r\n{WEATHER}\r\n```\r\n",
         json.dumps(json.loads(WEATHER), indent=2) + "\n",
     ],
 )
@@ -170,6 +171,12 @@ async def test_a_fence_inside_the_json_stays() -> None:
 async def test_no_part_of_a_text_is_guessed_to_be_the_answer(text: str) -> None:
     with pytest.raises(InvalidAnswer, match="the answer is n"):
         await answer(ScriptedModel([text]), ASK, Weather, max_repairs=0)
+
+
+async def test_a_fence_full_of_blanks_is_read_in_a_moment() -> None:
+    """Small models write blanks without end. Work that grew with their square would take hours."""
+    with pytest.raises(InvalidAnswer):
+        await answer(ScriptedModel(["```\n" + " " * 1_000_000 + "x"]), ASK, Weather, max_repairs=0)
 
 
 async def test_the_answer_may_be_in_pieces_or_come_last() -> None:

@@ -92,6 +92,12 @@ def test_only_the_place_of_the_mistake_is_shown() -> None:
     assert len(message) < 200
 
 
+def test_a_mistake_before_a_string_without_end_is_found_in_a_moment() -> None:
+    """Work that grew with the square of the string would take minutes."""
+    text = '{"amount": 1e999, "to": "' + '\\"' * 100_000
+    assert refused(text) == "a number in the arguments is out of range"
+
+
 @pytest.mark.parametrize(("text", "came"), [("[1]", "[1]"), ('"a"', '"a"'), ("null", "null"), ("3", "3")])
 def test_the_top_level_is_one_object(text: str, came: str) -> None:
     assert refused(text) == f"the arguments must be one JSON object, but are {came}"
