@@ -119,7 +119,7 @@ def test_a_key_stops_what_runs() -> None:
 def read_until(terminal: int, text: bytes) -> None:
     read = b""
     while text not in read:
-        read += os.read(terminal, 4096)
+        read += os.read(terminal, 1)
 
 
 def test_a_reader_who_leaves_ends_it_quietly() -> None:

@@ -101,7 +101,7 @@ def at_a_terminal(file: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
 def read_until(terminal: int, text: str) -> None:
     read = b""
     while text.encode() not in read:
-        read += os.read(terminal, 4096)
+        read += os.read(terminal, 1)
 
 
 def test_a_person_pauses_resumes_and_stops_with_keys(tmp_path: Path) -> None:
