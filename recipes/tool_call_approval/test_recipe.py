@@ -292,7 +292,7 @@ def at_a_terminal() -> Iterator[tuple[subprocess.Popen[bytes], int]]:
 def read_until(terminal: int, text: str) -> str:
     read = b""
     while text.encode() not in read:
-        read += os.read(terminal, 4096)
+        read += os.read(terminal, 1)
     return read.decode()
 
 
