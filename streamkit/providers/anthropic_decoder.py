@@ -105,7 +105,7 @@ class AnthropicDecoder(DialectDecoder[_Event]):
                 self._stop_block(event.index, parts)
             case "message_start":
                 if isinstance(event.message, dict):
-                    self._report_usage(event.message.get("usage"), parts)
+                    self._start_message(event.message, parts)
             case "message_delta":
                 self._report_usage(event.usage, parts)
                 if event.delta is not None:
@@ -116,6 +116,17 @@ class AnthropicDecoder(DialectDecoder[_Event]):
                 pass
             case _ if data.strip() != "{}":  # a ping, too, whose name is that of its event
                 self.read_unknown(parsed(data), parts)
+
+    def _start_message(self, message: dict[str, Any], parts: list[Part]) -> None:
+        """Some servers, to whom the answer came whole, put all of it here."""
+        self._report_usage(message.get("usage"), parts)
+        content = message.get("content")
+        for place, block in enumerate(content if isinstance(content, list) else ()):
+            if isinstance(block, dict):
+                self._start_block(-1 - place, block, parts)  # an index that no other block has
+                self._stop_block(-1 - place, parts)
+        if content and isinstance(reason := message.get("stop_reason"), str):
+            self._stop_word = reason
 
     # Blocks
 

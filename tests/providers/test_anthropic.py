@@ -532,6 +532,21 @@ EVENTS: st.SearchStrategy[dict[str, Any]] = (
 FAULTS = st.sampled_from(
     [b""] * 9 + [sse({"type": "error", "error": {}}), b"data: {\n\n", b": ping\n\n", b"foo: bar\n\n", b"\xff"]
 )
+
+
+def test_an_answer_may_come_whole_at_the_start() -> None:
+    blocks = [
+        {"type": "thinking", "thinking": "Hm", "signature": "s"},
+        {"type": "text", "text": "a"},
+        {"type": "tool_use", "id": "a", "name": "f", "input": {"x": 1}},
+    ]
+    start = {"type": "message_start", "message": {"content": blocks, "stop_reason": "tool_use"}}
+    turn = read(start, {"type": "message_stop"}).turn
+    assert [type(item) for item in turn.items] == [Reasoning, Message, ToolCall]
+    assert (turn.text, turn.stop_word, [item.arguments for item in turn.calls]) == ("a", "tool_use", ['{"x": 1}'])
+    assert read(start | {"message": {"content": [], "stop_reason": "tool_use"}}).error is not None
+
+
 ENDS = st.sampled_from([b"", sse({"type": "message_stop"}), b"data: [DONE]\n\n"])
 BODIES = st.tuples(st.lists(EVENTS, max_size=14), FAULTS, st.lists(EVENTS, max_size=2), ENDS).map(
     lambda parts: sse(*parts[0]) + parts[1] + sse(*parts[2]) + parts[3]
