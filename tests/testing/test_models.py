@@ -250,7 +250,7 @@ async def test_calls_in_a_turn_that_may_call_nothing_are_told() -> None:
 
 async def test_a_call_that_stays_open_when_its_turn_is_left_is_told() -> None:
     """A careless model passes as long as its turns are whole."""
-    with pytest.raises(AssertionError, match=r"a turn that was .*: at the end call c1 is (being written|available)"):
+    with pytest.raises(AssertionError, match=r"turn that was .*: at the end call c1 is (being written|available)"):
         await check_model(HandMade(calls), tools=(READ,))
 
 
