@@ -244,7 +244,7 @@ class AnthropicDecoder(DialectDecoder[_Event]):
         return self.ended
 
     def close(self, parts: list[Part]) -> None:
-        if self._stop_word is not None:
+        if self._stop_word is not None and not any(block.kind == "tool_use" for block in self._blocks.values()):
             self._finish(parts)
 
     def _finish(self, parts: list[Part]) -> None:

@@ -46,6 +46,7 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
     def __init__(self) -> None:
         super().__init__(Chunk)
         self._stop_word: str | None = None
+        self._called_late = False  # behind the reason to stop, so that it may have been cut
         self._reasoning_field: str | None = None  # where reasoning came from, once that is noted
         self._details: list[dict[str, Any]] = []
         self._in_thought = False
@@ -70,6 +71,7 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
                 else:
                     self._read_content_parts(content, parts)
             if delta.tool_calls:
+                self._called_late = self._stop_word is not None
                 for piece in delta.tool_calls:
                     call = piece.function
                     if call is None or call.name or piece.id or piece.extra_content or type(call.arguments) is not str:
@@ -97,6 +99,7 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
     def _read_stop(self, choice: Choice, word: str, parts: list[Part]) -> None:
         if word != "null":
             self._stop_word = graver(self._stop_word, word)
+            self._called_late = False
         _report_usage(choice.usage, parts)
         if choice.error:
             self.fail(provider_error(choice.error), parts, word)
@@ -215,7 +218,7 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
         return self.ended
 
     def close(self, parts: list[Part]) -> None:
-        if self._stop_word is not None:
+        if self._stop_word is not None and not self._called_late:
             self._finish(parts)
 
     def _finish(self, parts: list[Part]) -> None:

@@ -868,3 +868,12 @@ def test_what_a_case_wants_sent_back_is_sent(case: dict[str, Any]) -> None:
     sent = messages(*turn.items)
     for item in wanted:
         assert item["reasoning"] in (sent[0].get("reasoning_content"), sent[0].get("reasoning"))
+
+
+def test_a_call_behind_the_reason_to_stop_does_not_run_when_the_body_is_cut() -> None:
+    end = {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}
+    cut = read(end, called())
+    assert isinstance(cut.error, IncompleteStream)
+    assert not cut.turn.calls
+    for whole in (read(end, called(), end), read(end, called(), tail=b"data: [DONE]\n\n")):
+        assert (whole.error, len(whole.turn.calls)) == (None, 1)
