@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from ..codec.surrogates import whole
+from ..errors import BadPayload
 from ..items import ProviderTool, UnknownItem, Usage
 from ..tool_input import InputDelta, InputEnd, InputOpaque, InputStart, as_text
 from ..turn_builder import NextItem, Part, ReasoningOpaque, TextOpaque, UsageReported
@@ -75,6 +76,7 @@ class AnthropicDecoder(DialectDecoder[_Event]):
     def __init__(self) -> None:
         super().__init__(_Event)
         self._blocks: dict[int | None, _Block] = {}  # those that are open
+        self._begun: set[int | None] = set()  # all indexes that had a block
         self._unread: set[int | None] = set()  # the indexes of those that are told in one piece, when they have ended
         self._tool_names: dict[str, str] = {}  # of the tools that the provider runs, by the id of the call
         self._counts: dict[str, int] = {}
@@ -89,7 +91,10 @@ class AnthropicDecoder(DialectDecoder[_Event]):
                 parts.append(TextDelta(delta.text))
             elif delta.partial_json:
                 piece = delta.partial_json
-                parts.append(InputDelta(piece if type(piece) is str else as_text(piece), event.index))
+                if event.index in self._begun:
+                    parts.append(InputDelta(piece if type(piece) is str else as_text(piece), event.index))
+                else:  # the call that lacks it must not run
+                    self.fail(BadPayload("a piece of a call is of a block that never began"), parts)
             elif delta.thinking and delta.type == "thinking_delta":
                 parts.append(ReasoningDelta(delta.thinking))
             else:
@@ -138,6 +143,7 @@ class AnthropicDecoder(DialectDecoder[_Event]):
         if is_text_alone or block.kind in THOUGHT_KINDS:
             parts.append(NextItem())
         self._blocks[index] = block
+        self._begun.add(index)
         if block.kind not in _READ_KINDS:
             self._unread.add(index)
         match raw:

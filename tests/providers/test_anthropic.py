@@ -664,3 +664,16 @@ async def test_a_stream_of_the_provider_reaches_the_consumer_piece_by_piece() ->
     ):
         deltas = [event.delta async for event in events if isinstance(event, ToolInputDelta)]
     assert deltas == ['{"x":', "1}"]
+
+
+def test_a_call_that_did_not_end_does_not_run_when_the_body_is_cut_behind_the_reason_to_stop() -> None:
+    cut = read(call(), arguments('{"x":1}'), end("tool_use")[0])
+    assert isinstance(cut.error, IncompleteStream)
+    assert not cut.turn.calls
+    assert len(read(*whole_call(), end("tool_use")[0]).turn.calls) == 1
+
+
+def test_a_piece_of_a_call_that_never_began_spoils_the_turn() -> None:
+    found = read(call(), arguments('{"x":1}', index=7), stop(), *end("tool_use"))
+    assert isinstance(found.error, BadPayload)
+    assert not found.turn.calls
