@@ -148,12 +148,13 @@ def failure(path: str, error: sqlite3.Error | OSError) -> JournalError:
 
 
 def _version(connection: sqlite3.Connection, path: str) -> int:
-    """The version of the file, 0 for an empty one."""
-    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
-    (tables,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+    """The version of the file, 0 for an empty one. One statement, or another process may make the file in between."""
+    application_id, version, tables = connection.execute(
+        "SELECT application_id, user_version, (SELECT COUNT(*) FROM sqlite_master)"
+        " FROM pragma_application_id, pragma_user_version"
+    ).fetchone()
     if application_id != APPLICATION_ID and (application_id or tables):
         raise JournalError(f"the journal {path} is no journal: it is a database of something else")
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
     return int(version)
 
 
