@@ -21,7 +21,7 @@ from ..turn_builder import NextItem, Part, ReasoningOpaque, TextOpaque, UsageRep
 from ..turns import ReasoningDelta, TextDelta
 from .dialect import DialectDecoder
 from .failures import parsed
-from .stop_words import graver
+from .stop_words import graver, gravity
 
 DIALECT = "anthropic"
 """The name under which it keeps what goes back unread."""
@@ -250,7 +250,10 @@ class AnthropicDecoder(DialectDecoder[_Event]):
         return self.ended
 
     def close(self, parts: list[Part]) -> None:
-        if self._stop_word is not None and not any(block.kind == "tool_use" for block in self._blocks.values()):
+        """A body that ends behind its reason to stop. A call that is open there may have been cut; it must not run."""
+        if self._stop_word is None:
+            return
+        if gravity(self._stop_word) or not any(block.kind == "tool_use" for block in self._blocks.values()):
             self._finish(parts)
 
     def _finish(self, parts: list[Part]) -> None:
