@@ -8,6 +8,7 @@
     │   ├── SinkClosed         an event is sent after the work has returned
     │   └── AlreadyPulling     a second consumer pulls at the same time
     ├── WorkCancelled          the work was cancelled, its consumer was not
+    ├── RunStopped             somebody stopped a run that is watched from elsewhere
     ├── ToolError              raised by a tool's author: the model reads its message
     ├── ReducerError           a reducer has no value to give
     ├── InvalidInput           arguments that do not fit their tool
@@ -81,6 +82,10 @@ class AlreadyPulling(FlowError):
 
 class WorkCancelled(StreamkitError):
     """The work was cancelled while its consumer was not: no value comes, and this is no clean end."""
+
+
+class RunStopped(StreamkitError):
+    """Somebody stopped a run, and this is what those who watch it from elsewhere hear of it."""
 
 
 class ToolError(StreamkitError):
