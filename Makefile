@@ -11,12 +11,13 @@ define HELP
 make demo    a real model on this machine calls tools (ARGS="--help" tells what else it can do)
 make test    the whole suite (ARGS="-k flow" runs a part)
 make check   lint, format and types
+make interop the clients of others that some tests speak with: npm packages, and a word on Chromium
 make bench   the hot paths, one JSON line per figure
 make lock    pin requirements/*.txt anew (ARGS=--upgrade takes newer releases)
 make clean   remove .venv and all that tools left behind
 endef
 
-.PHONY: help demo test check bench lock clean
+.PHONY: help demo test check interop bench lock clean
 
 help:
 	$(info $(HELP))
@@ -33,6 +34,13 @@ check: .venv/dev.stamp
 	@$(BIN)/python -m ruff format --check
 	@$(BIN)/python -m mypy --strict streamkit recipes tests bench
 	@$(BIN)/python -m basedpyright
+
+# Without a lock of npm's, which would name registries: the versions in package.json are exact.
+interop:
+	@command -v npm >/dev/null || { echo "streamkit: there is no npm here; install Node.js 20 or newer" >&2; exit 1; }
+	@npm install --prefix tests/interop --no-package-lock --no-audit --no-fund --loglevel=error
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+		echo "streamkit: the tests in a browser need Chromium (on Debian and Ubuntu: apt install chromium)"
 
 bench: .venv/dev.stamp
 	@$(BIN)/python -m bench $(ARGS)
@@ -81,5 +89,5 @@ compile = "$$tool/bin/uv" pip compile --quiet --universal --python-version 3.11 
 	--output-file requirements/$(1).txt requirements/$(1).in $(ARGS)
 
 clean:
-	rm -rf .venv dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv dist .hypothesis .mypy_cache .pytest_cache .ruff_cache tests/interop/node_modules tests/screenshots
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
