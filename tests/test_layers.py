@@ -63,12 +63,12 @@ ROWS = (
         "backends",
         "journal.*",
         "wire.*",
-        "web.*",
         "mcp.*",
         "local.*",
         "terminal",
         "testing.*",
     ),  # x.*: whatever else is in folder x
+    ("web.*",),
     ("cli", "__main__"),
     ("__init__",),  # the root names what users need; nobody imports it
 )
