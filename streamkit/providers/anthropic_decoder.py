@@ -76,6 +76,7 @@ class AnthropicDecoder(DialectDecoder[_Event]):
     def __init__(self) -> None:
         super().__init__(_Event)
         self._blocks: dict[int | None, _Block] = {}  # those that are open
+        self._open_thoughts = 0  # among them
         self._begun: set[int | None] = set()  # all indexes that had a block
         self._unread: set[int | None] = set()  # the indexes of those that are told in one piece, when they have ended
         self._tool_names: dict[str, str] = {}  # of the tools that the provider runs, by the id of the call
@@ -139,10 +140,10 @@ class AnthropicDecoder(DialectDecoder[_Event]):
         self._stop_block(index, parts)  # some servers count anew
         block = _Block(raw)
         # Two texts in a row stay two. But the signature of thinking that is still open must find its way back.
-        is_text_alone = block.kind == "text" and not any(each.kind == "thinking" for each in self._blocks.values())
-        if is_text_alone or block.kind in THOUGHT_KINDS:
+        if (block.kind == "text" and not self._open_thoughts) or block.kind in THOUGHT_KINDS:
             parts.append(NextItem())
         self._blocks[index] = block
+        self._open_thoughts += block.kind == "thinking"
         self._begun.add(index)
         if block.kind not in _READ_KINDS:
             self._unread.add(index)
@@ -176,9 +177,12 @@ class AnthropicDecoder(DialectDecoder[_Event]):
     def _stop_block(self, index: int | None, parts: list[Part]) -> None:
         block = self._blocks.pop(index, None)
         self._unread.discard(index)
-        if block is not None and block.kind == "tool_use":
+        if block is None:
+            return
+        self._open_thoughts -= block.kind == "thinking"
+        if block.kind == "tool_use":
             parts.append(InputEnd(index))
-        elif block is not None:
+        else:
             self._tell_block(block, parts)
 
     def _tell_block(self, block: _Block, parts: list[Part]) -> None:
