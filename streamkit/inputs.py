@@ -7,6 +7,7 @@ schema does not have are refused, unless the function takes them with `**`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,12 +15,16 @@ import msgspec
 from msgspec.structs import asdict
 
 from .arguments import read_text, read_tree
+from .codec.json_object import nests_deeper_than
 from .coercion import fields_of, takes
 from .errors import DefinitionError, InvalidInput
 from .mismatch import mismatch, unknown
 from .pydantic_shapes import is_model, plain
 from .schema import mentions_models
 from .shapes import shape_of
+
+MAX_NESTING = 128
+"""So many objects and arrays may lie in each other in the arguments of a call: what copies and writes them recurses."""
 
 _DOES_NOT_DECODE = (msgspec.DecodeError, UnicodeEncodeError, RecursionError)
 
@@ -66,6 +71,8 @@ class Input:
 
     def decode(self, text: str) -> dict[str, Any]:
         """The arguments in a text. Raises InvalidInput with the message for the model."""
+        if nests_deeper_than(MAX_NESTING, text):
+            raise _too_deep()
         try:
             return self._by_name(self._decode(text))
         except _DOES_NOT_DECODE:
@@ -76,8 +83,12 @@ class Input:
         """The same from values of JSON, or what can be written as such, under their names in Python or in JSON."""
         try:
             tree = msgspec.to_builtins(arguments, str_keys=True, enc_hook=plain if self._has_models else None)
+            if nests_deeper_than(MAX_NESTING, json.dumps(tree)):
+                raise RecursionError
         except (TypeError, ValueError) as error:
             raise InvalidInput(f"the arguments cannot be written as JSON: {error}") from error
+        except RecursionError:
+            raise _too_deep() from None
         named = {name if name in self._fields else self.names.get(name, name): value for name, value in tree.items()}
         return self._by_name(read_tree(self._shape, named, coerce=self._coerce))
 
@@ -118,6 +129,10 @@ class Input:
         if strange:
             raise InvalidInput(mismatch(map(unknown, strange), arguments))
         return arguments
+
+
+def _too_deep() -> InvalidInput:
+    return InvalidInput(f"the arguments are nested too deeply: at most {MAX_NESTING} objects and arrays in each other")
 
 
 def _json_name(name: str, field: Any) -> str:

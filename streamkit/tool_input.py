@@ -87,7 +87,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
     calls: in a turn; one more fails the turn as BadPayload. argument_chars: of a call; a longer one does not run, and
     the model is told. body_bytes: of the whole answer; a longer one fails the turn as BadPayload. (One event of a
-    stream may have 64 MiB: see the codecs.)
+    stream may have 64 MiB: see the codecs. How deep arguments may be nested: see `inputs`.)
     """
 
     calls: int = 256

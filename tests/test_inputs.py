@@ -9,6 +9,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, RootModel
 from streamkit.decorators import streaming_tool, tool
 from streamkit.errors import DefinitionError, InvalidInput
 from streamkit.flows import Sink
+from streamkit.inputs import Input
 from streamkit.tools import Tool, ToolContext
 
 SCHEMA: dict[str, Any] = {
@@ -227,3 +228,27 @@ def test_plain_text_is_checked_like_any_argument() -> None:
     kind = msgspec.defstruct("S", [("a", Annotated[str, msgspec.Meta(max_length=1)])])
     with pytest.raises(InvalidInput, match="a: expected string of length <= 1"):
         made(kind).take_plain_text("ab")
+
+
+def taking_anything() -> Input:
+    return Input({"type": "object", "properties": {"a": {}}}, "f", takes_other=lambda name: False, coerce=True)
+
+
+@pytest.mark.parametrize("text", ["[" * 5000 + "]" * 5000, "[" * 128 + "]" * 128, '{"b":' * 200 + "1" + "}" * 200])
+def test_arguments_that_are_nested_too_deeply_are_refused_whatever_a_field_takes(text: str) -> None:
+    made = taking_anything()
+    with pytest.raises(InvalidInput, match="at most 128 objects and arrays"):
+        made.decode('{"a":' + text + "}")
+
+
+def test_edited_arguments_may_be_nested_no_deeper() -> None:
+    tree: list[object] = []
+    for _ in range(200):
+        tree = [tree]
+    with pytest.raises(InvalidInput, match="at most 128"):
+        taking_anything().convert({"a": tree})
+
+
+def test_brackets_inside_of_strings_are_no_nesting() -> None:
+    text = "[" * 1000 + '\\"' + "{" * 1000
+    assert taking_anything().decode(f'{{"a":["{text}"]}}') == {"a": [text.replace('\\"', '"')]}

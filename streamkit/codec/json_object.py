@@ -18,6 +18,7 @@ import msgspec
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])  # raw: the values are checked, not built
 _TOKENS = re.compile(r'\\.|["{}\[\]]', re.DOTALL)
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\]]', re.DOTALL)  # and strings, which may hold some
 _BLANK = re.compile(r"[ \t\r\n]*")
 _SEAM = re.compile(r'\}(?=[ \t\r\n]*["{])')  # inside of one object only its strings have such a place
 
@@ -85,6 +86,21 @@ def object_text(text: str) -> tuple[str, str | None]:
     return text, None
 
 
+def nests_deeper_than(limit: int, text: str) -> bool:
+    """Whether more than `limit` containers lie in each other in a text of JSON. Cheap where there are few of them."""
+    if len(text) <= limit or text.count("{") + text.count("[") <= limit:
+        return False
+    depth = 0
+    for bracket in _BRACKETS.findall(text):
+        if bracket in "}]":
+            depth -= 1
+        elif bracket in "{[":
+            depth += 1
+            if depth > limit:
+                return True
+    return False
+
+
 def same_object(text: str, other: str) -> bool:
     """Whether two texts, each of one object, are of the same one. Those that cannot be compared are not."""
     try:
@@ -100,7 +116,9 @@ def _object_in_odd_clothes(text: str) -> tuple[str, str | None]:
         value, found = objects[0]
         if any(other != value for other, _ in objects):
             return text, "the arguments are more than one JSON object"
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        return text, "the arguments are nested too deeply"
+    except ValueError as error:
         return text, f"the arguments are not one JSON object: {error}"
     return found, None
 
