@@ -82,6 +82,7 @@ class ApprovalDesk:
         if not must_ask(self._needs, call) or (call.name, call.tool.origin) in self._always:
             return Allow()
         if self._closed:
+            await question.announce(card_of(call))
             return Undecided()
         return await self._wait(question)
 

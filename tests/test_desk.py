@@ -220,8 +220,9 @@ async def test_a_closed_desk_leaves_its_calls_pending() -> None:
     desk = ApprovalDesk()
     _, results = await run(desk, ("send", {"to": "Ann"}), answer=lambda desk, event: desk.close())
     assert results == (Pending("c0", "send"),)
-    _, results = await run(desk, ("send", {"to": "Bob"}))
+    events, results = await run(desk, ("send", {"to": "Bob"}))
     assert results == (Pending("c0", "send"),)
+    assert [type(event) for event in events] == [ApprovalRequested]  # whoever has the run has to know what waits
     with pytest.raises(VerdictRefused, match="the desk is closed"):
         desk.allow("other")
     assert sent == []
