@@ -30,6 +30,7 @@ from .input_fields import fields
 from .items import (
     History,
     Image,
+    Item,
     Message,
     ProviderTool,
     Reasoning,
@@ -99,6 +100,7 @@ __all__ = [
     "Image",
     "Intermediate",
     "InvalidCall",
+    "Item",
     "Message",
     "Model",
     "ModelError",
