@@ -91,6 +91,20 @@ class Events(Generic[E_co, R_co]):
         event: E_co = self._batch.pop()
         return event
 
+    async def take(self) -> list[E_co]:
+        """The events that are ready, oldest first: at least one, or none when the iteration has ended.
+
+        For a consumer that hands on many at once. Waits as the iteration does, and raises what it raises.
+        """
+        if not self._batch:
+            try:
+                await self._pull()
+            except StopAsyncIteration:
+                return []
+        batch, self._batch = self._batch, []
+        batch.reverse()
+        return batch
+
     async def _pull(self) -> None:
         """Fill the batch, or raise what the end of the work is for its consumer."""
         if self._place == "before":

@@ -73,6 +73,49 @@ async def test_work_sees_the_context_variables_of_its_opener_and_its_generators_
     assert own.all_closed()
 
 
+async def test_what_is_ready_is_taken_at_once_and_nothing_at_the_end() -> None:
+    async with count_to(100).open() as events:
+        taken = [await anext(events)]
+        sizes = []
+        while batch := await events.take():
+            sizes.append(len(batch))
+            taken += batch
+        assert taken == list(range(100))
+        assert max(sizes) >= QUOTA
+        assert events.value == "done"
+        assert await events.take() == []
+
+
+async def test_taking_waits_for_an_event_and_loses_none_when_it_is_cancelled() -> None:
+    go_on = anyio.Event()
+
+    @flow
+    async def work(out: Sink[int]) -> None:
+        await go_on.wait()
+        await out.send(1)
+
+    async with work().open() as events:
+        with anyio.move_on_after(0):
+            await events.take()
+        go_on.set()
+        assert await events.take() == [1]
+        assert await events.take() == []
+
+
+async def test_taking_gives_the_events_before_an_error_then_raises_it() -> None:
+    async with fail_after_events(3, Boom()).open() as events:
+        taken: list[int] = []
+        with pytest.raises(Boom):
+            while batch := await events.take():
+                taken += batch
+        assert taken == [0, 1, 2]
+
+
+async def test_taking_before_the_block_is_entered_says_so() -> None:
+    with pytest.raises(FlowNotOpened, match="async with"):
+        await count_to(1).open().take()
+
+
 # Mistakes that speak
 
 
