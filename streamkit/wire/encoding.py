@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Protocol
 
 import msgspec
 
 from ..codec.surrogates import whole
-from ..errors import AnswerError, ModelError, RunStopped, StreamkitError
+from ..errors import AnswerError, ModelError, RunStopped, ToolError, WorkCancelled
 from ..journal.entry import plain
 from ..tool_events import RunEvent
 
@@ -50,7 +49,21 @@ def json_of(value: Any) -> bytes:
     try:
         return _encode(value)
     except UnicodeEncodeError:
-        return json.dumps(whole(plain(value)), ensure_ascii=False, separators=(",", ":")).encode()
+        return _encode(_mended(value))
+
+
+def _mended(value: Any) -> Any:
+    """The same value without halves of characters. What is JSON already has none."""
+    if isinstance(value, str):
+        return whole(value)
+    if isinstance(value, list | tuple):
+        return [_mended(item) for item in value]
+    if isinstance(value, dict):
+        return {_mended(key): _mended(item) for key, item in value.items()}
+    if isinstance(value, msgspec.Struct):
+        fields = {name: _mended(getattr(value, name)) for name in value.__struct_fields__}
+        return msgspec.structs.replace(value, **fields)
+    return value
 
 
 def frame(payload: Any, number: int | None = None) -> bytes:
@@ -70,7 +83,7 @@ class Values:
         self._limit_bytes = limit_bytes
 
     def of(self, value: Any) -> msgspec.Raw:
-        written = self._written(value)
+        written = _written(value)
         if len(written) <= self._limit_bytes:
             return msgspec.Raw(written)
         text = value if isinstance(value, str) else written[: 4 * HEAD_CHARS].decode(errors="ignore")
@@ -81,22 +94,34 @@ class Values:
         """Of a value that is JSON already, such as the arguments of a call."""
         try:
             return self.of(msgspec.Raw(msgspec.json.format(text.encode(), indent=-1)))
-        except (msgspec.DecodeError, UnicodeEncodeError):
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
             return self.of(text)
 
-    def _written(self, value: Any) -> bytes:
-        try:
-            return json_of(plain(value)) if not isinstance(value, msgspec.Raw | str) else json_of(value)
-        except (TypeError, ValueError, RecursionError):
-            return json_of(repr(value)[: 4 * HEAD_CHARS])
+    def text(self, text: str) -> str:
+        """Of what has to stay text: its first characters and a note, where it is too long."""
+        if len(text) * 4 <= self._limit_bytes:
+            return text
+        size = len(text.encode(errors="replace"))
+        return text if size <= self._limit_bytes else f"{text[:HEAD_CHARS]}… (the first of {size:,} bytes)"
+
+
+def _written(value: Any) -> bytes:
+    """A value as JSON; whatever it does when it is looked at, there is something to show."""
+    try:
+        return json_of(value if isinstance(value, msgspec.Raw | str) else plain(value))
+    except Exception:
+        return json_of(f"<{type(value).__name__}>")
 
 
 def told(error: BaseException) -> tuple[str, str]:
     """The kind of an error and a sentence about it, for whoever watches: nothing of what is inside of the program."""
-    if isinstance(error, RunStopped):
-        return "stopped", str(error)
-    if isinstance(error, ModelError | AnswerError):
-        return error.kind, whole(str(error))
-    if isinstance(error, StreamkitError):
-        return "failed", whole(str(error))
+    match error:
+        case RunStopped():
+            return "stopped", whole(str(error))
+        case WorkCancelled():
+            return "cancelled", "the run was cancelled"
+        case ModelError(kind=kind) | AnswerError(kind=kind):
+            return kind, whole(str(error))
+        case ToolError():
+            return "failed", whole(str(error))
     return "internal_error", INTERNAL_ERROR

@@ -6,6 +6,7 @@ run. On the wire each call has an id of its own.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -31,13 +32,14 @@ NEVER_RAN = (Phase.WRITING, Phase.WRITTEN)
 class OpenCall:
     """A call on the wire. id: its own. path: the ids of the calls around it, outermost first."""
 
-    __slots__ = ("id", "path", "phase", "tool")
+    __slots__ = ("has_inner_events", "id", "path", "phase", "tool")
 
     def __init__(self, wire_id: str, tool: str, path: tuple[str, ...]) -> None:
         self.id = wire_id
         self.tool = tool
         self.path = path
         self.phase = Phase.UNTOLD
+        self.has_inner_events = False
 
 
 class Seen(NamedTuple):
@@ -70,7 +72,9 @@ class OpenCalls:
     def see(self, event: RunEvent) -> Seen:
         path: tuple[str, ...] = ()
         while type(event) is Intermediate and event.event is not None:
-            path = (*path, self._find(path, event.call_id, event.tool).id)
+            around = self._find(path, event.call_id, event.tool)
+            around.has_inner_events = True
+            path = (*path, around.id)
             event = event.event
         if not isinstance(event, OfACall):
             return Seen(event, path, None, Phase.UNTOLD)
@@ -84,9 +88,22 @@ class OpenCalls:
             del self._calls[_key(path, event.call_id)]  # nothing follows
         return Seen(event, path, call, before)
 
-    def never_ran(self) -> list[OpenCall]:
-        """The calls that a client was told of and nobody will run any more, in the order in which they began."""
-        return [call for call in self._calls.values() if call.phase in NEVER_RAN]
+    def never_ran(self, pending: Collection[str] = ()) -> list[OpenCall]:
+        """The calls that a client was told of and nobody will run any more, in the order in which they began.
+
+        pending: the ids, as the run knows them, of those that still wait for a verdict.
+        """
+        kept = {_key((), call_id) for call_id in pending}
+        return [call for key, call in self._calls.items() if call.phase in NEVER_RAN and key not in kept]
+
+    def leave(self, around: OpenCall) -> list[OpenCall]:
+        """Forget what a call that has ended left open inside of it; those of them that never ran."""
+        if not around.has_inner_events:
+            return []
+        inside = {key: call for key, call in self._calls.items() if around.id in call.path}
+        for key in inside:
+            del self._calls[key]
+        return [call for call in inside.values() if call.phase in NEVER_RAN]
 
     def _find(self, path: tuple[str, ...], call_id: str, tool: str) -> OpenCall:
         return self._calls.get(_key(path, call_id)) or self._begin(path, call_id, tool)

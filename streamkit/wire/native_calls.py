@@ -1,0 +1,136 @@
+"""Calls of the native protocol: how one is written, run, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..items import Usage
+from ..tool_events import ApprovalRequested, Failure, Intermediate, Output, ToolInputField, ToolStarted, Value
+from ..turns import ToolInputAbandoned, ToolInputAvailable, ToolInputDelta, ToolInputStart
+from . import native_frames as frames
+from .encoding import Values
+from .native_frames import Frame
+from .native_parts import head_of
+from .open_calls import OpenCall, Phase, Seen
+
+
+class CallFrames:
+    """The frames of the events of calls. has_deltas: what the model writes may be shown piece by piece.
+
+    strides: by the id that the run knows, the calls of the outer run that are being written: for who is in a hurry.
+    """
+
+    def __init__(self, values: Values, *, has_deltas: bool) -> None:
+        self.strides: dict[str, Input] = {}
+        self._values = values
+        self._has_deltas = has_deltas
+        self._inputs: dict[str, Input] = {}  # all calls that are being written, by their ids on the wire
+
+    def of(self, seen: Seen, call: OpenCall) -> list[Frame]:
+        if type(seen.event) is ToolInputAbandoned:
+            return self._abandoned(seen.event, call, seen.before)
+        return _FRAMES[type(seen.event)](self, seen.event, call)
+
+    def dropped(self, call: OpenCall, detail: str) -> list[Frame]:
+        """Of a call that nobody will run any more."""
+        reason = "incomplete" if call.phase is Phase.WRITING else "discarded"
+        return self._dropped(call, call.phase, reason, detail)
+
+    # While the model writes
+
+    def _started_input(self, event: ToolInputStart, call: OpenCall) -> list[Frame]:
+        written = self._inputs[call.id] = Input(head_of(frames.ToolCallDelta(call.id, "")))
+        if not call.path and self._has_deltas:
+            self.strides[event.call_id] = written
+        return [frames.ToolCallStart(call.id, event.tool, path=call.path)]
+
+    def _delta(self, event: ToolInputDelta, call: OpenCall) -> list[Frame]:
+        if (written := self._inputs.get(call.id)) is not None:
+            written.pieces.append(event.delta)
+        return [frames.ToolCallDelta(call.id, event.delta, path=call.path)]
+
+    def _field(self, event: ToolInputField, call: OpenCall) -> list[Frame]:
+        return [frames.ToolField(call.id, event.path, event.text, path=call.path)]
+
+    def _available(self, event: ToolInputAvailable, call: OpenCall) -> list[Frame]:
+        sent = self._forget_input(event.call_id, call)
+        if not sent and event.arguments:
+            delta = frames.ToolCallDelta(call.id, event.arguments, path=call.path)
+            return [delta, frames.ToolCallEnd(call.id, path=call.path)]
+        truth = None if sent == event.arguments else event.arguments
+        return [frames.ToolCallEnd(call.id, truth, path=call.path)]
+
+    def _abandoned(self, event: ToolInputAbandoned, call: OpenCall, before: Phase) -> list[Frame]:
+        self._forget_input(event.call_id, call)
+        return self._dropped(call, before, event.reason, event.detail)
+
+    def _forget_input(self, call_id: str, call: OpenCall) -> str:
+        """What the deltas of a call joined to."""
+        if not call.path:
+            self.strides.pop(call_id, None)
+        written = self._inputs.pop(call.id, None)
+        return "".join(written.pieces) if written is not None else ""
+
+    def _dropped(self, call: OpenCall, before: Phase, reason: str, detail: str) -> list[Frame]:
+        said: list[Frame] = []
+        if before is Phase.WRITING:
+            end = frames.ToolCallEnd(call.id, dropped=True, reason=reason, detail=detail, path=call.path)
+            said.append(end)
+        if reason != "malformed":  # that is answered with a failure
+            said.append(_result(call, call.tool, dropped=True, reason=reason, detail=detail))
+        return said
+
+    # While it runs
+
+    def _asked(self, event: ApprovalRequested, call: OpenCall) -> list[Frame]:
+        given, card = self._values.of(event.arguments), self._values.of(event.card)
+        return [frames.ApprovalRequest(call.id, event.execution_id, event.tool, given, card, path=call.path)]
+
+    def _started(self, event: ToolStarted, call: OpenCall) -> list[Frame]:
+        given = self._values.of(event.arguments)
+        return [frames.ToolStart(call.id, event.execution_id, event.tool, given, event.attempt, path=call.path)]
+
+    def _progress(self, event: Intermediate, call: OpenCall) -> list[Frame]:
+        return [frames.ToolProgress(call.id, self._values.of(event.data), path=call.path)]
+
+    def _ended(self, event: Output, call: OpenCall) -> list[Frame]:
+        match event.result:
+            case Value(value=value, text=text, usage=usage):
+                shown, read = self._values.of(value), self._values.text(text)
+                return [_result(call, event.tool, result=shown, text=read, seconds=event.seconds, usage=_spent(usage))]
+            case Failure(kind=kind, message=message, partial=partial, usage=usage):
+                saved = None if partial is None else self._values.of(partial)
+                error = frames.CallError(kind, message, saved)
+                return [_result(call, event.tool, error=error, seconds=event.seconds, usage=_spent(usage))]
+        return []
+
+
+class Input:
+    """A call that is being written. head: see `head_of`."""
+
+    __slots__ = ("head", "pieces")
+
+    def __init__(self, head: bytes) -> None:
+        self.head = head
+        self.pieces: list[str] = []
+
+
+def _result(call: OpenCall, tool: str, *, result: Any = "", **fields: Any) -> frames.ToolResult:
+    return frames.ToolResult(f"r-{call.id}", call.id, tool, result, **fields, path=call.path)
+
+
+def _spent(usage: Usage) -> frames.Tokens | None:
+    return None if usage == Usage() else frames.tokens(usage)
+
+
+_FRAMES: dict[type, Callable[..., list[Frame]]] = {
+    ToolInputStart: CallFrames._started_input,
+    ToolInputDelta: CallFrames._delta,
+    ToolInputField: CallFrames._field,
+    ToolInputAvailable: CallFrames._available,
+    ApprovalRequested: CallFrames._asked,
+    ToolStarted: CallFrames._started,
+    Intermediate: CallFrames._progress,
+    Output: CallFrames._ended,
+}
