@@ -1,0 +1,122 @@
+"""`FlowResponse`: a run as one HTTP response, for a route of Starlette or FastAPI.
+
+The response is a class, and opens, drains and closes its flow in the one task in which the server calls it. A generator
+for a `StreamingResponse` cannot do so: it would hold the block of `flow.open()` across its `yield`s, and when the
+client leaves, whoever finalises the generator closes the block at another time, in another task (PEP 789).
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping
+from typing import Literal
+
+import anyio
+from starlette.background import BackgroundTask
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from ..closing import CLOSING_SECONDS
+from ..errors import RunStopped
+from ..flows import Flow
+from ..groups import LoneErrorGroup
+from ..redaction import Redact
+from ..tool_events import RunEvent
+from ..wire.encoding import Encoder
+from ..wire.native import NativeEncoder
+from .body import KEEPALIVE_SECONDS, STALL_SECONDS, Body
+
+SHUTDOWN = "the server is shutting down"
+
+logger = logging.getLogger("streamkit")
+
+
+class FlowResponse(Response):
+    """Answers with the events of a flow: it is opened when the response is sent, and cancelled when the client leaves.
+
+    protocol: "native", or an encoder, which knows the id of its run. redact: what goes out instead of arguments and
+    values. An error of the flow is logged, and the client reads of it in the stream, which is closed in good order. A
+    client that reads slowly slows the tools down.
+
+    keepalive_seconds: after at most so long without an event a comment is sent. stall_seconds: a client that takes
+    nothing for so long has gone. The flow is not opened for HEAD.
+    """
+
+    def __init__(
+        self,
+        flow: Flow[RunEvent, object],
+        protocol: Literal["native"] | Encoder = "native",
+        *,
+        redact: Redact | None = None,
+        keepalive_seconds: float = KEEPALIVE_SECONDS,
+        stall_seconds: float = STALL_SECONDS,
+        status_code: int = 200,
+        headers: Mapping[str, str] | None = None,
+        background: BackgroundTask | None = None,
+    ) -> None:
+        for name, seconds in (("keepalive_seconds", keepalive_seconds), ("stall_seconds", stall_seconds)):
+            if not seconds > 0:
+                raise ValueError(f"{name} must be more than 0, and is {seconds}; math.inf is never")
+        self._flow = flow
+        self._encoder = encoder_for(protocol, redact)
+        self._keepalive_seconds = keepalive_seconds
+        self._stall_seconds = stall_seconds
+        self.status_code = status_code
+        self.background = background
+        self.init_headers({"content-type": self._encoder.media_type, **self._encoder.headers, **(headers or {})})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        if scope["method"] == "HEAD":
+            await send({"type": "http.response.body", "body": b""})
+            return
+        async with LoneErrorGroup() as tasks:
+            body = Body(
+                receive,
+                send,
+                tasks.cancel_scope,
+                keepalive_seconds=self._keepalive_seconds,
+                stall_seconds=self._stall_seconds,
+            )
+            tasks.start_soon(body.listen)
+            tasks.start_soon(body.watch)
+            await self._fill(body)
+            tasks.cancel_scope.cancel()
+        if self.background is not None:
+            await self.background()
+
+    async def _fill(self, body: Body) -> None:
+        try:
+            last = await self._drain(body)
+        except anyio.get_cancelled_exc_class():
+            if not body.client_has_gone:
+                with anyio.move_on_after(CLOSING_SECONDS, shield=True):
+                    await body.close(self._encoder.error(RunStopped(SHUTDOWN)))
+            raise
+        await body.close(last)
+
+    async def _drain(self, body: Body) -> bytes:
+        """Run the flow into the body, all but the last piece."""
+        try:
+            await body.send_pieces([self._encoder.open()])
+            async with self._flow.open() as events:
+                while batch := await events.take():
+                    await body.send_pieces(map(self._encoder.event, batch))
+            return self._encoder.end(events.value)
+        except RunStopped as stopped:
+            return self._encoder.error(stopped)
+        except Exception as error:
+            logger.error("a run that was streamed to a client failed", exc_info=error)
+            return self._encoder.error(error)
+
+
+def encoder_for(protocol: str | Encoder, redact: Redact | None) -> Encoder:
+    """The encoder of a protocol, for a run that only its stream knows."""
+    if not isinstance(protocol, str):
+        if redact is not None:
+            raise TypeError("an encoder that is made already hides by itself: give redact= to it")
+        return protocol
+    if protocol == "native":
+        return NativeEncoder(run_id=secrets.token_urlsafe(16), redact=redact)
+    raise ValueError(f"protocol is 'native', or an encoder, not {protocol!r}")
