@@ -11,12 +11,13 @@ import pytest
 
 TESTS = Path(__file__).parent
 CASES = TESTS.parents[1] / "shared" / "cases"
-FILES = ("approval", "durability", "tool_execution", "loop", "memory", "validation")
+FILES = ("approval", "durability", "tool_execution", "loop", "memory", "validation", "mcp")
 
 APPROVAL = "test_approval_cases.py"
 DURABILITY = "journal/test_durability_cases.py"
 PROVIDERS = "providers/test_history_cases.py"
 VALIDATION = "test_validation_cases.py"
+MCP = "mcp/test_mcp_cases.py"
 PLAYED = {
     "approval-pauses-stream": (APPROVAL, "a_run_ends_before_a_call_that_must_be_approved"),
     "approval-two-in-one-turn": (APPROVAL, "two_questions_of_one_turn_are_answered_in_any_order"),
@@ -85,6 +86,12 @@ PLAYED = {
     "valid-heal-once": (VALIDATION, "heal_once"),
     "valid-heal-gives-up": (VALIDATION, "heal_gives_up"),
     "valid-invalid-json-is-told": (VALIDATION, "invalid_json_is_told"),
+    "mcp-server-dies-mid-call": (MCP, "a_server_that_dies_takes_its_call_along_and_nothing_else"),
+    "mcp-progress-requested-and-shown": (MCP, "progress_is_shown_as_events_of_its_call"),
+    "mcp-progress-keeps-alive": (MCP, "progress_is_a_sign_of_life_and_does_not_move_the_absolute_limit"),
+    "mcp-progress-unknown-token": (MCP, "progress_that_nobody_waits_for_is_ignored"),
+    "mcp-error-result": (MCP, "a_result_marked_as_error_is_a_failure_with_its_text"),
+    "mcp-close-in-other-task": (MCP, "any_task_may_close_a_connection_while_calls_are_under_way"),
 }  # fmt: skip
 
 

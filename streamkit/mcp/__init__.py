@@ -1,0 +1,7 @@
+"""Tools of MCP servers for models of ours, and tools of ours for clients of MCP."""
+
+from .connection import Connection
+from .exchange import McpServerError, Progress
+from .serving import serve, server_of
+
+__all__ = ["Connection", "McpServerError", "Progress", "serve", "server_of"]

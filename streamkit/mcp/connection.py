@@ -1,0 +1,240 @@
+"""`Connection`: a server of MCP, whose tools a model may call.
+
+The client of the SDK lives in a task of its own (`system_tasks`), and every request runs there (`exchange`). So any
+task may open, use and close the connection, and a server that breaks takes nobody along but the calls on it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, TypeVar, Unpack
+
+import anyio
+from anyio.abc import TaskGroup
+
+from ..errors import DefinitionError, FlowError
+from ..flows import Flow, Sink
+from ..groups import LoneErrorGroup, without_cancellations
+from ..toolkit import Toolkit
+from .exchange import Exchange, McpServerError, Progress, lost
+from .remote_tools import RemoteToolOptions, tools_of
+from .sdk import MODERN_PROTOCOL_VERSIONS, Client, ProgressFnT, types
+from .system_tasks import start_system_task
+
+R = TypeVar("R")
+
+logger = logging.getLogger("streamkit")
+
+_MOST_PAGES = 1000
+"""A listing that never ends must not hang us."""
+
+
+class Connection:
+    """`async with Connection(target, name="github") as github: toolkit = await github.toolkit()`
+
+    target: a URL, a StdioServerParameters, a transport or server of the SDK, or its Client, not entered yet, which then
+    says all the rest (callbacks, HTTP headers, time limits).
+    name: whose tools they are, for the person who is asked; the server's own word unless given. prefix: put before the
+    names of the tools, so that those of two servers differ. trust_hints: believe the server that a tool is read-only
+    (effects "none", and no approval) or idempotent. All else is said of each tool; see Tool.
+
+    It is opened once, and belongs to the event loop that opened it. Any task may close it, also while calls are under
+    way: they fail. Opening raises McpServerError where the server is not reached.
+    """
+
+    def __init__(
+        self,
+        target: Any,
+        *,
+        name: str | None = None,
+        prefix: str = "",
+        trust_hints: bool = False,
+        **options: Unpack[RemoteToolOptions],
+    ) -> None:
+        if not re.fullmatch(r"[a-zA-Z0-9_-]{0,32}", prefix):
+            raise DefinitionError(f"prefix {prefix!r}: at most 32 letters, digits, _ and -")
+        client = target if isinstance(target, Client) else Client(target)
+        if client._entered:
+            raise DefinitionError("the client is open already: give it before, since whoever opens it has to close it")
+        self._client = dataclasses.replace(client, message_handler=self._hearing_changes(client.message_handler))
+        self._name = name
+        self._prefix = prefix
+        self._trust_hints = trust_hints
+        self._options = options
+        self._begun = False
+        self._tasks: TaskGroup | None = None  # while it is open
+        self._ready, self._closing, self._ended = anyio.Event(), anyio.Event(), anyio.Event()
+        self._failure: Exception | None = None
+        self._tells_of_changes = False
+        self._changes = 0
+        self._listed: Toolkit | None = None
+
+    # Opening and closing
+
+    async def __aenter__(self) -> Connection:
+        if self._begun:
+            raise FlowError("a connection is opened once: make another Connection")
+        self._begun = True
+        self._scope = anyio.CancelScope()
+        start_system_task(self._live, f"MCP {self._name or 'connection'}")
+        try:
+            await self._ready.wait()
+        except BaseException:
+            self._scope.cancel()
+            with anyio.CancelScope(shield=True):  # the SDK bounds how long a server may take to end
+                await self._ended.wait()
+            raise
+        if self._tasks is None:
+            raise McpServerError(f"The server {self.name} was not reached.") from self._failure
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End it, from any task; calls under way fail. Gives when all has ended, the server's process too."""
+        if self._begun:
+            self._closing.set()
+            await self._ended.wait()
+
+    async def _live(self) -> None:
+        """The life of the connection, in the one task that enters and leaves the client."""
+        try:
+            with self._scope:
+                async with self._client as client, LoneErrorGroup() as tasks:
+                    self._watch_changes(client, tasks)
+                    self._tasks = tasks
+                    self._ready.set()
+                    await self._closing.wait()
+                    self._tasks = None
+                    tasks.cancel_scope.cancel()
+        except BaseException as raised:
+            failure = without_cancellations(raised)
+            if not isinstance(failure, Exception):
+                raise  # the event loop ends
+            self._failure = failure
+            logger.debug("the connection to the server %s broke", self.name, exc_info=failure)
+        finally:
+            self._tasks = None
+            self._ended.set()
+            self._ready.set()
+
+    # What it is good for
+
+    @property
+    def name(self) -> str:
+        """Given, or the server's own word; "MCP" where there is neither."""
+        if self._name is None and self._tasks is not None and (told := self._client.server_info) is not None:
+            self._name = told.name
+        return self._name or "MCP"
+
+    @property
+    def client(self) -> Client:
+        """The client of the SDK, for what is not about tools: resources, prompts, instructions."""
+        return self._client
+
+    async def toolkit(self) -> Toolkit:
+        """The tools that the server has now; never changed, so ask again between turns.
+
+        The server is asked, unless it tells of changes and has told of none. Raises McpServerError.
+        """
+        if self._listed is not None and self._tells_of_changes:
+            return self._listed
+        changes = self._changes
+        listed = await self._ask(_list_tools)
+        toolkit = Toolkit(
+            *tools_of(
+                listed,
+                self.call,
+                origin=self.name,
+                prefix=self._prefix,
+                trust_hints=self._trust_hints,
+                options=self._options,
+            )
+        )
+        if changes == self._changes:
+            self._listed = toolkit
+        return toolkit
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> Flow[Progress, types.CallToolResult]:
+        """Call a tool by its name on the server; the value is its result as it came, which may be an error.
+
+        Cancellation tells the server, and does not wait for it. Raises McpServerError where no result comes.
+        """
+
+        async def request(client: Client, hear: ProgressFnT) -> types.CallToolResult:
+            return await client.call_tool(tool, arguments, progress_callback=hear)
+
+        return Flow(lambda out: self._ask(request, out))
+
+    async def _ask(
+        self, request: Callable[[Client, ProgressFnT], Awaitable[R]], out: Sink[Progress] | None = None
+    ) -> R:
+        if self._tasks is None:
+            raise lost(self.name, closing=self._closing.is_set())
+        exchange = Exchange(request)
+        self._tasks.start_soon(exchange.run, self._client)
+        try:
+            async for progress in exchange:
+                if out is not None:
+                    await out.send(progress)
+        finally:
+            await exchange.leave()
+        return exchange.value(self.name, closing=self._closing.is_set())
+
+    # Changes of the list
+
+    def _note_change(self) -> None:
+        self._changes += 1
+        self._listed = None
+
+    def _hearing_changes(self, theirs: Any) -> Any:
+        """The handler of messages: until 2025-11-25 a server tells of changes by itself."""
+
+        async def handle(message: Any) -> None:
+            if isinstance(message, types.ToolListChangedNotification):
+                self._note_change()
+            if theirs is not None:
+                await theirs(message)
+
+        return handle
+
+    def _watch_changes(self, client: Client, tasks: TaskGroup) -> None:
+        told = client.server_capabilities.tools
+        if told is not None and told.list_changed:
+            if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                tasks.start_soon(self._listen, client)
+            else:
+                self._tells_of_changes = True
+
+    async def _listen(self, client: Client) -> None:
+        """Since 2026-07-28 one has to ask for it. Once that breaks off, the server is asked for its tools each time."""
+        try:
+            async with client.listen(tools_list_changed=True) as changes:
+                self._tells_of_changes = bool(changes.honored.tools_list_changed)
+                self._note_change()  # what came before was not told
+                async for _ in changes:
+                    self._note_change()
+        except Exception as error:
+            logger.debug("the server %s does not tell of changes any more", self.name, exc_info=error)
+        finally:
+            self._tells_of_changes = False
+
+
+async def _list_tools(client: Client, hear: ProgressFnT) -> list[types.Tool]:
+    tools: list[types.Tool] = []
+    cursor: str | None = None
+    seen: set[str] = set()
+    while True:
+        page = await client.list_tools(cursor=cursor, cache_mode="refresh")
+        tools += page.tools
+        cursor = page.next_cursor
+        if cursor is None or cursor in seen or len(seen) == _MOST_PAGES:
+            return tools
+        seen.add(cursor)

@@ -1,0 +1,118 @@
+"""A toolkit as a server of MCP: `await serve(toolkit)` over stdio, `server_of(toolkit)` over whatever the SDK offers.
+
+Each call runs in an `execute_all` of its own, so all that holds for a call holds here, too. What is shared by the calls
+of a turn there is shared by all calls of all clients here: the places, and the keys of `serial=`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+from uuid import uuid4
+
+import anyio
+import msgspec
+
+from ..approval import Authorize
+from ..execute import execute_all
+from ..items import ToolCall
+from ..tool_events import Intermediate
+from ..toolkit import Toolkit
+from ..tools import Tool
+from .answers import ProgressTeller, answer
+from .sdk import Server, ServerRequestContext, stdio_server, types
+
+
+async def serve(
+    toolkit: Toolkit,
+    *,
+    name: str = "streamkit",
+    version: str = "",
+    instructions: str | None = None,
+    authorize: Authorize | None = None,
+    context: Any = None,
+    max_concurrency: int = 8,
+) -> None:
+    """Serve the tools on this process's stdin and stdout, until the client closes them; see `server_of`.
+
+    Meanwhile what tools print goes to stderr. Calls that are under way at the end are cancelled, and cleaned up.
+    """
+    server = server_of(
+        toolkit,
+        name=name,
+        version=version,
+        instructions=instructions,
+        authorize=authorize,
+        context=context,
+        max_concurrency=max_concurrency,
+    )
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
+def server_of(
+    toolkit: Toolkit,
+    *,
+    name: str = "streamkit",
+    version: str = "",
+    instructions: str | None = None,
+    authorize: Authorize | None = None,
+    context: Any = None,
+    max_concurrency: int = 8,
+) -> Server[Any]:
+    """The server of the SDK that offers these tools; `.streamable_http_app()` of it is an ASGI application.
+
+    Tools without a body are not offered. What a call shows goes to the client as progress, where it asks for that: text
+    as it is, all else as JSON, cut to some thousand characters. A failure is an error result with the sentence that a
+    model would read.
+
+    authorize, context, max_concurrency: as for `execute_all`, the last one for all clients together. Without authorize,
+    and where it leaves a call undecided, the client is told that the call was not allowed.
+    """
+    serving = _Serving(toolkit, authorize, context, max_concurrency)
+    return Server(
+        name, version=version, instructions=instructions, on_list_tools=serving.list_tools, on_call_tool=serving.call
+    )
+
+
+class _Serving:
+    def __init__(self, toolkit: Toolkit, authorize: Authorize | None, context: Any, max_concurrency: int) -> None:
+        self._toolkit = toolkit.only(*(tool.name for tool in toolkit if tool.has_body))
+        self._authorize = authorize
+        self._context = context
+        self._places = anyio.Semaphore(max_concurrency)
+        self._lanes: dict[str, anyio.Lock] = {}
+
+    async def list_tools(
+        self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[_described(self._toolkit[spec.name]) for spec in self._toolkit.specs])
+
+    async def call(
+        self, context: ServerRequestContext[Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        arguments = msgspec.json.encode(params.arguments or {}).decode()
+        call = ToolCall(f"call_{uuid4().hex}", params.name, arguments, turn_id=f"mcp_{uuid4().hex}")
+        teller = ProgressTeller(context.session.report_progress)
+        async with self._lane(params.name), self._places:
+            execution = execute_all(self._toolkit, [call], authorize=self._authorize, context=self._context)
+            async with execution.open() as events:
+                async for event in events:
+                    if isinstance(event, Intermediate):
+                        await teller.tell(event)
+        return answer(events.value[0])
+
+    def _lane(self, name: str) -> AbstractAsyncContextManager[object]:
+        serial = self._toolkit[name].serial if name in self._toolkit else None
+        return contextlib.nullcontext() if serial is None else self._lanes.setdefault(serial, anyio.Lock())
+
+
+def _described(tool: Tool[..., Any]) -> types.Tool:
+    hints = types.ToolAnnotations(read_only_hint=tool.effects == "none", idempotent_hint=tool.effects != "once")
+    return types.Tool(
+        name=tool.name,
+        description=tool.description,
+        input_schema=tool.spec.parameters,
+        annotations=None if tool.effects == "once" else hints,
+    )
