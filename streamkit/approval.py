@@ -42,11 +42,13 @@ class Card(msgspec.Struct, frozen=True):
     """What a person is shown of a tool before a call of it runs, beside its name and the arguments.
 
     origin: whose tool it is: an account, a server. effects: what it says of what it does, see `Tool`.
+    wants_value: the tool does nothing by itself, so who allows the call gives its value, too.
     """
 
     description: str
     origin: str | None
     effects: str
+    wants_value: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,4 +217,4 @@ def must_ask(needs: Needs, call: ValidCall) -> bool:
 def card_of(call: ValidCall) -> Card:
     """What a person should be shown beside the name and the arguments of a call."""
     tool = call.tool
-    return Card(tool.description, tool.origin, tool.effects)
+    return Card(tool.description, tool.origin, tool.effects, not tool.has_body)

@@ -281,6 +281,7 @@ async def test_a_tool_without_a_body_is_answered_by_whoever_has_the_run() -> Non
         async for event in events:
             seen.append(event)
             if isinstance(event, ApprovalRequested):
+                assert event.card == Card("Ask the person.", None, "once", wants_value=True)
                 with pytest.raises(VerdictRefused, match="give the value"):
                     desk.allow("t.0")
                 desk.allow("t.0", value={"age": 42})
