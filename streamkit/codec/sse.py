@@ -3,7 +3,7 @@
 Knows nothing of HTTP or providers. An event that the end of the body cuts off is not an event.
 Source: WHATWG HTML, "Server-sent events". Two things differ, since providers differ: bytes that are not UTF-8 are an
 error, and lines that are no field of the format are kept (a server that fails may write `error: {…}`, or bare JSON).
-`id` and `retry` serve to reconnect, which nobody does who waits for a model; they are skipped.
+`retry` is skipped: who comes back here does so in times of its own.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ class Sse(msgspec.Struct, frozen=True, gc=False):
     """One event.
 
     data: its data lines, joined with LF. event: its name, empty where the server gave none. others: the lines that are
-    no field of the format, as they came; an event may consist of them alone, then without data.
+    no field of the format, as they came; an event may consist of them alone, then without data. id: its own, empty
+    where it has none; with it a client that lost its connection says where it was.
     """
 
     data: str
     event: str = ""
     others: tuple[str, ...] = ()
+    id: str = ""
 
 
 class SseDecoder:
@@ -187,13 +189,15 @@ def _is_name(start: str) -> bool:
 def _event(block: bytes) -> Sse | None:
     data: list[str] = []
     others: list[str] = []
-    name = ""
+    name = event_id = ""
     for line in block.split(b"\n"):
         field, _, value = line.partition(b":")
         if field == b"data":
             data.append(value.removeprefix(b" ").decode())
         elif field == b"event":
             name = value.removeprefix(b" ").decode()
-        elif field and field not in (b"id", b"retry"):
+        elif field == b"id":
+            event_id = value.removeprefix(b" ").decode()
+        elif field and field != b"retry":
             others.append(line.decode())
-    return Sse("\n".join(data), name, tuple(others)) if data or others else None
+    return Sse("\n".join(data), name, tuple(others), event_id) if data or others else None

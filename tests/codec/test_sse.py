@@ -31,7 +31,7 @@ def test_sse_does_not_depend_on_the_cuts(pieces: list[bytes]) -> None:
         (b"data\n\ndata:\n\ndata\ndata\n\n", [Sse(""), Sse(""), Sse("\n")]),
         (b": ping\n\n:\ndata: 1\n: more\n\n: end\n\n", [Sse("1")]),
         (b"event: error\ndata: 1\n\nevent: ping\n\ndata: 2\n\n", [Sse("1", "error"), Sse("2")]),
-        (b"id: 7\nretry: 3000\ndata: 1\n\nid: 8\n\n", [Sse("1")]),
+        (b"id: 7\nretry: 3000\ndata: 1\n\nid: 8\n\ndata: 2\n\n", [Sse("1", id="7"), Sse("2")]),
         (b"foo: bar\ndata: 1\nplain\n\n", [Sse("1", others=("foo: bar", "plain"))]),
         (b'error: {"message": "no"}\n\n', [Sse("", others=('error: {"message": "no"}',))]),
         ("data: a\u2028b\u2029c\u0085d\x0be\x0cf\n\n".encode(), [Sse("a\u2028b\u2029c\u0085d\x0be\x0cf")]),
