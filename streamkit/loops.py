@@ -78,8 +78,7 @@ async def loop(out: Sink[RunEvent], step: Step[S], state: S, *, journal: RunLog 
 async def _save(journal: RunLog, state: object) -> None:
     if not isinstance(state, Conversation):
         raise TypeError(f"the state of a run that is written down is a Conversation, not a {type(state).__name__}")
-    if state != journal.conversation:
-        await journal.save(state)
+    await journal.save(state)
 
 
 async def _run_step(out: Sink[RunEvent], step: Callable[..., Any], state: object, ledger: Ledger) -> Any:

@@ -41,6 +41,7 @@ class RunLog:
         self._redaction = redaction
         self._pending: list[Entry] = []
         self._written: History = ()  # of the state that was saved last, as it was given
+        self._saved: Conversation | None = None  # what need not be saved again
         self._verdicts: dict[str, Decided] = {}
         self._started: dict[str, CallStarted] = {}
         self._finished: dict[str, CallFinished] = {}
@@ -63,6 +64,9 @@ class RunLog:
         self.owed = await self._read_owed(saved)
         if self.conversation is not None and self.conversation.turn is not None:
             self.conversation = self._settle_what_is_known(self.conversation, self.conversation.turn)
+            if self.conversation.turn is None:
+                return  # settled only now: the next turn must not be written behind one that waits for its results
+        self._saved = self.conversation
 
     async def _read_owed(self, saved: int) -> tuple[RunEvent, ...]:
         unclosed = Unclosed()
@@ -164,6 +168,7 @@ class RunLog:
         """The model has answered with calls that are about to run. Durable with whatever durable comes next."""
         if self._redaction is not None:
             turn = msgspec.structs.replace(turn, items=tuple(self._hidden(item) for item in turn.items))
+        self._saved = None
         await self._write(TurnTaken(turn), durable=False)
 
     def _hidden(self, item: TurnItem) -> TurnItem:
@@ -176,11 +181,13 @@ class RunLog:
 
     async def save(self, state: Conversation) -> None:
         """The loop has come to this state; when this returns, that survives a crash."""
+        if state == self._saved:
+            return
         kept = _shared(self._written, state.history)
         written = msgspec.structs.replace(state, history=state.history[kept:])
         if self._redaction is not None:
             written = self._redaction.conversation(written)
-        self._written, self.conversation = state.history, state
+        self._written, self.conversation, self._saved = state.history, state, state
         if state.turn is None:
             self._forget_calls()
         await self._write(StateSaved(kept, written), durable=True)

@@ -1,0 +1,91 @@
+"""Whole runs whose processes are killed, hundreds of times: what is finished is, nothing happens twice that must not,
+and whoever asks or watches is told what nobody knows."""
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamkit import Conversation, Message, Toolkit, ToolOutput, Turn, Value, converse, tool
+from streamkit.items import ToolCall
+from streamkit.journal.journals import Journal
+from streamkit.journal.memory import memory_journal
+from streamkit.testing import call, check_grammar
+
+from .crash_run import GO, Planned, last_text
+
+ROOT = Path(__file__).parents[1]
+GUARD_SECONDS = 280
+DEATHS = 120
+KINDS = {"step", "statement", "instruction", "deed", "event", "clock"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing forks here")
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_run_ends_as_it_must_wherever_its_processes_are_killed(tmp_path: Path, seed: int) -> None:
+    command = [sys.executable, "-m", "tests.run_crashes", str(tmp_path), str(seed), str(DEATHS)]
+    ended = subprocess.run(command, cwd=ROOT, timeout=GUARD_SECONDS, capture_output=True, check=False)
+    assert ended.returncode == 0, ended.stderr.decode()
+    assert json.loads(ended.stdout).keys() == KINDS
+
+
+# What such deaths have shown
+
+
+@tool(effects="none")
+async def read(path: str) -> str:
+    """Reads."""
+    return f"content of {path}"
+
+
+A_CALL = ToolCall("a", "read", '{"path":"a"}', "turn_1", 0)
+FIRST = Turn("turn_1", "m", (Message("assistant", "I read."), A_CALL), "tool_calls")
+MODEL = Planned((("I read.",), ("More.", call("read", {"path": "b"})), ("Do", "ne.")))
+
+
+async def live(journal: Journal, leave_after: int | None = None) -> Conversation | None:
+    """Go on with the run, to its end or to an event."""
+    async with journal.drive("r") as run:
+        assert run.conversation is not None
+        async with converse(MODEL, Toolkit(read), run.conversation, journal=run).open() as events:
+            number = 0
+            async for _ in events:
+                number += 1
+                if number == leave_after:
+                    return None
+        return events.value
+
+
+async def test_a_run_may_die_anywhere_after_it_has_found_a_turn_with_all_its_results() -> None:
+    for leave_after in itertools.count(1):
+        journal = memory_journal()
+        async with journal.drive("r") as run:
+            await run.save(Conversation(GO))
+            await run.take(FIRST)
+            await run.finish_call("turn_1.0", Value("a", "read", "content of a", "content of a"), 0.5)
+        state = await live(journal, leave_after)
+        was_left = state is None
+        state = state or await live(journal)
+        assert state is not None
+        assert (state.ended, state.turns, last_text(state)) == ("answer", 3, "Done.")
+        told = [item.text for item in state.history if isinstance(item, ToolOutput)]
+        assert told == ["content of a", "content of b"]
+        async with journal.follow("r").open() as events:
+            check_grammar([followed.event async for followed in events])
+        if not was_left:
+            break
+    assert leave_after > 8
+
+
+async def test_a_turn_that_a_step_throws_away_does_not_stand_in_the_way_of_the_next() -> None:
+    journal = memory_journal()
+    async with journal.drive("r") as run:
+        await run.save(start := Conversation(GO))
+        await run.take(FIRST)
+        await run.save(start)
+        await run.take(FIRST)
+    async with journal.drive("r") as run:
+        assert run.conversation == start.take(FIRST)
