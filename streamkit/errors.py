@@ -16,6 +16,7 @@
     ├── NotRunning             a call to be cancelled is not running
     ├── VerdictRefused         a verdict on a call that does not wait for it
     ├── HistoryError           calls and results do not pair up
+    ├── MessagesRefused        what a client sent as messages cannot be taken
     ├── DecodeError            bytes that are not what they should be
     │   └── DecoderClosed      bytes after the end, or after an error
     ├── ModelError             a model turn failed
@@ -118,6 +119,10 @@ class VerdictRefused(StreamkitError):
 
 class HistoryError(StreamkitError, ValueError):
     """Calls and results of a history do not pair up; a provider would refuse the next request."""
+
+
+class MessagesRefused(StreamkitError, ValueError):
+    """What a client sent as the messages of a conversation cannot be taken. The text is for whoever sent it."""
 
 
 class DecodeError(StreamkitError, ValueError):
