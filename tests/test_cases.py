@@ -18,6 +18,7 @@ DURABILITY = "journal/test_durability_cases.py"
 PROVIDERS = "providers/test_history_cases.py"
 VALIDATION = "test_validation_cases.py"
 MCP = "mcp/test_mcp_cases.py"
+AG_UI = "wire/test_ag_ui.py"
 PLAYED = {
     "approval-pauses-stream": (APPROVAL, "a_run_ends_before_a_call_that_must_be_approved"),
     "approval-two-in-one-turn": (APPROVAL, "two_questions_of_one_turn_are_answered_in_any_order"),
@@ -86,6 +87,9 @@ PLAYED = {
     "valid-heal-once": (VALIDATION, "heal_once"),
     "valid-heal-gives-up": (VALIDATION, "heal_gives_up"),
     "valid-invalid-json-is-told": (VALIDATION, "invalid_json_is_told"),
+    "wire-agui-text-closed-before-tool": (AG_UI, "text_is_closed_before_a_call_and_begins_anew_behind_it"),
+    "wire-agui-one-terminal-event": (AG_UI, "an_error_is_the_last_event"),
+    "wire-agui-interleaved-calls": (AG_UI, "mixed_pieces_of_calls_lie_within_their_own_calls"),
     "mcp-server-dies-mid-call": (MCP, "a_server_that_dies_takes_its_call_along_and_nothing_else"),
     "mcp-progress-requested-and-shown": (MCP, "progress_is_shown_as_events_of_its_call"),
     "mcp-progress-keeps-alive": (MCP, "progress_is_a_sign_of_life_and_does_not_move_the_absolute_limit"),
