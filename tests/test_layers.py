@@ -65,7 +65,7 @@ ROWS = (
         "wire.*",
         "mcp.*",
         "local.*",
-        "terminal",
+        "terminal.*",
         "testing.*",
     ),  # x.*: whatever else is in folder x
     ("web.*",),

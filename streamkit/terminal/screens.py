@@ -1,0 +1,69 @@
+"""Showing a run: as cards in a terminal, as lines anywhere else."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TextIO, TypeVar, overload
+
+from ..edge import Events
+from ..flows import Flow
+from .blocks import Describe, described
+from .line_screen import line_screen
+from .screen import Screen
+
+R = TypeVar("R")
+
+
+@overload
+async def show(  # type: ignore[overload-overlap]  # to iterate one is an error
+    source: Flow[Any, R], *, describe: Describe = ..., plain: bool | None = ...
+) -> R: ...
+@overload
+async def show(  # type: ignore[overload-overlap]  # the first that fits
+    source: Events[Any, R], *, describe: Describe = ..., plain: bool | None = ...
+) -> R: ...
+@overload
+async def show(source: AsyncIterable[Any], *, describe: Describe = ..., plain: bool | None = ...) -> None: ...
+async def show(
+    source: Flow[Any, Any] | AsyncIterable[Any], *, describe: Describe = described, plain: bool | None = None
+) -> Any:
+    """Show a run on the standard output, from its first event to its last; gives its value, if it has one.
+
+    source: a flow, which is opened for it; the Events of one that is open; or any other iterable of a run's events,
+    such as one through pipes. See `open_screen` for the rest, and for what is raised.
+    """
+    async with open_screen(describe=describe, plain=plain) as screen:
+        return await screen.show(source)
+
+
+def open_screen(
+    file: TextIO | None = None, *, describe: Describe = described, plain: bool | None = None
+) -> AbstractAsyncContextManager[Screen]:
+    """A screen for several runs, one after the other. When the block ends, it says what they came to.
+
+    describe: what to show in place of something that a tool has sent: text, a `Bar`, or None for nothing; left out, a
+    bar where the data tells how much of a whole is done, and else the data. plain: lines instead of cards; None for
+    lines where file (left out: the standard output) is no terminal that can do more.
+
+    Cards need rich, the extra `cli`; without it there are lines. BrokenPipeError is raised where nobody reads any more,
+    which `run_program` makes a quiet end.
+    """
+    file = sys.stdout if file is None else file
+    if plain or (plain is None and not _takes_cards(file)):
+        return line_screen(file, describe)
+    try:
+        from .card_screen import card_screen  # noqa: PLC0415 - only here is rich needed
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] != "rich":
+            raise
+        return line_screen(file, describe)
+    return card_screen(file, describe)
+
+
+def _takes_cards(file: TextIO) -> bool:
+    is_utf8 = (getattr(file, "encoding", None) or "").lower().replace("-", "") == "utf8"
+    speaks = os.environ.get("TERM") not in ("dumb", "unknown") and not os.environ.get("CI")
+    return file.isatty() and is_utf8 and speaks
