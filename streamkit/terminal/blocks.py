@@ -45,15 +45,20 @@ KEPT_BLOCKS = 24
 """Of an inner run."""
 
 Describe = Callable[[Any], Any]
-"""What to show in place of something that a tool has sent: text, a `Bar`, or None for nothing."""
+"""What to show in place of something that a tool has sent: text, a `Bar`, None for nothing; or the data as it is."""
 
 Stage = Literal["written", "whole", "asked", "running", "ended"]
 Voice = Literal["text", "reasoning", "refusal", "note"]
 
 
-def described(data: Any) -> Any:
-    """A bar where there are numbers for one, else what it is."""
-    return bar_of(data) or data
+def as_it_is(data: Any) -> Any:
+    return data
+
+
+def described(data: Any, describe: Describe) -> Any:
+    """Text, a bar where there are numbers for one, None for nothing, or else what it is."""
+    data = describe(data)
+    return data if isinstance(data, str | Bar) else bar_of(data) or data
 
 
 class Tail:
@@ -259,7 +264,7 @@ class Run:
                 call.inner = Run(self._describe, is_inner=True)
             call.inner.feed(event.event)
             return
-        data = self._describe(event.data)
+        data = described(event.data, self._describe)
         if isinstance(data, Bar):
             call.bar = data
         elif data is not None:

@@ -36,7 +36,7 @@ from ..turns import (
     TurnStarted,
 )
 from .bars import Bar
-from .blocks import Describe
+from .blocks import Describe, described
 from .output import TextOutput
 from .screen import Screen
 from .words import on_one_line, outcome, shown, titled, visible, why_cut, why_dropped
@@ -152,7 +152,7 @@ class LineScreen(Screen):
             case ToolStarted(call_id=call_id, tool=tool, arguments=arguments):
                 self._calls[*path, call_id] = titled(tool, arguments)
             case Intermediate(call_id=call_id, data=data):
-                yield from self._got_on((*path, call_id), self._describe(data))
+                yield from self._got_on((*path, call_id), described(data, self._describe))
             case Output(call_id=call_id, tool=tool, result=result):
                 label, text = outcome(result)
                 self._tenths.pop((*path, call_id), None)

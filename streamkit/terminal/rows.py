@@ -15,17 +15,18 @@ _WORDS = re.compile(rf"[{_ALONE}] *|[^ {_ALONE}]+ *| +")
 
 def wrapped(line: str, width: int) -> list[str]:
     """The rows of a line, which join to it. What is added to the line later changes the last row alone."""
-    if cell_len(line) <= width:
+    size = len if line.isascii() else cell_len
+    if size(line) <= width:
         return [line]
     rows: list[str] = []
     row, used = "", 0
     for word in _WORDS.findall(line):
-        if row and used + cell_len(word.rstrip()) > width:
+        if row and used + size(word.rstrip()) > width:
             rows.append(row)
             row, used = "", 0
-        if cell_len(word.rstrip()) > width:
+        if size(word.rstrip()) > width:
             *full, word = chop_cells(word, width)  # noqa: PLW2901 - the rest of it
             rows += full
         row += word
-        used += cell_len(word)
+        used += size(word)
     return [*rows, row]

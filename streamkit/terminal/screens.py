@@ -10,7 +10,7 @@ from typing import Any, TextIO, TypeVar, overload
 
 from ..edge import Events
 from ..flows import Flow
-from .blocks import Describe, described
+from .blocks import Describe, as_it_is
 from .line_screen import line_screen
 from .screen import Screen
 
@@ -28,7 +28,7 @@ async def show(  # type: ignore[overload-overlap]  # the first that fits
 @overload
 async def show(source: AsyncIterable[Any], *, describe: Describe = ..., plain: bool | None = ...) -> None: ...
 async def show(
-    source: Flow[Any, Any] | AsyncIterable[Any], *, describe: Describe = described, plain: bool | None = None
+    source: Flow[Any, Any] | AsyncIterable[Any], *, describe: Describe = as_it_is, plain: bool | None = None
 ) -> Any:
     """Show a run on the standard output, from its first event to its last; gives its value, if it has one.
 
@@ -40,13 +40,14 @@ async def show(
 
 
 def open_screen(
-    file: TextIO | None = None, *, describe: Describe = described, plain: bool | None = None
+    file: TextIO | None = None, *, describe: Describe = as_it_is, plain: bool | None = None
 ) -> AbstractAsyncContextManager[Screen]:
     """A screen for several runs, one after the other. When the block ends, it says what they came to.
 
-    describe: what to show in place of something that a tool has sent: text, a `Bar`, or None for nothing; left out, a
-    bar where the data tells how much of a whole is done, and else the data. plain: lines instead of cards; None for
-    lines where file (left out: the standard output) is no terminal that can do more.
+    describe: what to show in place of something that a tool has sent: text, a `Bar`, or None for nothing. What it gives
+    back as it was is a bar where it tells how much of a whole is done, such as `done` and `total`, and else a line.
+    plain: lines instead of cards; None for lines where file (left out: the standard output) is no terminal that can do
+    more.
 
     Cards need rich, the extra `cli`; without it there are lines. BrokenPipeError is raised where nobody reads any more,
     which `run_program` makes a quiet end.

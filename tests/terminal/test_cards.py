@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from streamkit.items import ProviderTool, Usage
 from streamkit.terminal import Bar
-from streamkit.terminal.blocks import Describe, Run, described
+from streamkit.terminal.blocks import Describe, Run, as_it_is
 from streamkit.terminal.card_screen import CardScreen
 from streamkit.terminal.prints import Printed
 from streamkit.terminal.rows import wrapped
@@ -42,7 +42,7 @@ from streamkit.turns import (
 from .emulator import Emulator, TerminalFile
 
 
-def screen_of(width: int = 80, height: int = 24, describe: Describe = described) -> tuple[CardScreen, Emulator]:
+def screen_of(width: int = 80, height: int = 24, describe: Describe = as_it_is) -> tuple[CardScreen, Emulator]:
     file = TerminalFile(width, height)
     screen = CardScreen(file, describe, Printed())
     screen.console.size = (width, height)
@@ -50,7 +50,7 @@ def screen_of(width: int = 80, height: int = 24, describe: Describe = described)
 
 
 async def seen(
-    *events: object, width: int = 80, height: int = 24, ends: bool = False, describe: Describe = described
+    *events: object, width: int = 80, height: int = 24, ends: bool = False, describe: Describe = as_it_is
 ) -> str:
     """What stands there after these events: while the run goes on, or after its end."""
     screen, emulator = screen_of(width, height, describe)
@@ -144,7 +144,7 @@ async def test_what_runs_is_shown_and_not_what_was_written() -> None:
 
 async def test_of_very_many_fields_the_first_and_the_last_are_kept() -> None:
     fields = ", ".join(f'"field_{number}": {number}' for number in range(1000))
-    run = Run(described)
+    run = Run(as_it_is)
     for event in written("search", "{" + fields):
         run.feed(event)
     (call,) = run._calls.values()
@@ -183,12 +183,13 @@ async def test_else_the_last_of_what_it_sends_is_seen() -> None:
 
 async def test_a_program_says_how_its_data_is_shown() -> None:
     def describe(data: Any) -> object:
-        return {"one": "the first", "two": Bar(1, 2, "half"), "three": None}[data]
+        return {"one": "the first", "two": Bar(1, 2, "half"), "three": None}[data] if isinstance(data, str) else data
 
-    shown = await seen(*ran("work", {}, "one", "two", "three"), describe=describe)
+    shown = await seen(*ran("work", {}, "one", "two", "three", {"done": 9}), describe=describe)
     assert "│ the first" in shown
     assert "1 of 2  half" in shown
     assert "three" not in shown
+    assert '{"done":9}' in shown
 
 
 async def test_a_result_is_shortened() -> None:
@@ -217,7 +218,7 @@ async def test_an_inner_run_stands_within_its_call_and_the_innermost_within_that
 
 
 async def test_of_a_long_inner_run_the_last_is_kept() -> None:
-    run = Run(described)
+    run = Run(as_it_is)
     for number in range(2000):
         turn = [TextDelta(f"turn {number} " * 1000), *ran("search", {}), TurnEnded(Turn("t"))]
         for event in within(*turn):
@@ -404,7 +405,7 @@ async def many(count: int) -> AsyncIterator[RunEvent]:
 
 async def test_many_events_are_shown_in_few_frames_and_in_flat_memory() -> None:
     file = TerminalFile()
-    screen = CardScreen(file, described, Printed())
+    screen = CardScreen(file, as_it_is, Printed())
     most = 0
     async for event in many(25_000):
         await screen.put(event)

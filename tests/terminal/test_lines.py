@@ -11,7 +11,7 @@ import anyio
 import pytest
 from hypothesis import given
 
-from streamkit.terminal.blocks import described
+from streamkit.terminal.blocks import as_it_is
 from streamkit.terminal.line_screen import LineScreen
 from streamkit.terminal.words import on_one_line, shown, visible
 from streamkit.tool_events import ApprovalRequested, Failure, Intermediate, Output, ToolStarted, Value
@@ -32,7 +32,7 @@ from .test_cards import TEXT, within, written
 
 async def lines(*events: object) -> list[str]:
     out = io.StringIO()
-    screen = LineScreen(out, described)
+    screen = LineScreen(out, as_it_is)
     for event in events:
         await screen.put(event)
     await screen.end()
@@ -63,7 +63,7 @@ async def test_each_step_of_a_call_is_a_line() -> None:
 
 async def test_text_goes_out_as_it_comes() -> None:
     out = io.StringIO()
-    screen = LineScreen(out, described)
+    screen = LineScreen(out, as_it_is)
     pieces = []
     for event in (
         ReasoningDelta("Hm"),
@@ -147,7 +147,7 @@ def test_also_what_cannot_even_be_repeated() -> None:
 
 async def test_an_encoding_that_lacks_characters_gets_question_marks() -> None:
     raw = io.BytesIO()
-    screen = LineScreen(io.TextIOWrapper(raw, encoding="ascii"), described)
+    screen = LineScreen(io.TextIOWrapper(raw, encoding="ascii"), as_it_is)
     await screen.put(TextDelta("größer\ud800"))
 
     assert raw.getvalue() == b"  model says    gr??er?"
@@ -161,7 +161,7 @@ async def test_a_reader_who_does_not_read_is_waited_for_where_a_cancellation_is_
             pass
     os.set_blocking(writing, True)
     with os.fdopen(writing, "w") as out, os.fdopen(reading, "rb"):
-        screen = LineScreen(out, described)
+        screen = LineScreen(out, as_it_is)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(screen.put, TextDelta("Is anybody there?"))
             await anyio.wait_all_tasks_blocked()
