@@ -56,8 +56,10 @@ def _mended(value: Any) -> Any:
     """The same value without halves of characters. What is JSON already has none."""
     if isinstance(value, str):
         return whole(value)
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return [_mended(item) for item in value]
+    if isinstance(value, tuple):
+        return tuple(_mended(item) for item in value)
     if isinstance(value, dict):
         return {_mended(key): _mended(item) for key, item in value.items()}
     if isinstance(value, msgspec.Struct):

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ..items import StopReason, Usage, snake_case
+from ..items import Usage, snake_case
 
 PROTOCOL = "streamkit.1"
 
@@ -189,8 +189,10 @@ class TurnRestart(Frame, frozen=True):
 
 
 class TurnEnd(Frame, frozen=True):
+    """stop_word: the provider's own word for the reason."""
+
     id: str
-    stop_reason: StopReason
+    stop_reason: str
     stop_word: str | None
     usage: Tokens
 

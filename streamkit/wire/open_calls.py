@@ -10,6 +10,7 @@ from collections.abc import Collection
 from enum import Enum, auto
 from typing import NamedTuple
 
+from ..codec.surrogates import whole
 from ..tool_events import ApprovalRequested, Intermediate, Output, RunEvent, ToolEvent, ToolInputField, ToolStarted
 from ..turns import ToolInputAbandoned, ToolInputAvailable, ToolInputEvent, ToolInputStart
 
@@ -109,10 +110,10 @@ class OpenCalls:
         return self._calls.get(_key(path, call_id)) or self._begin(path, call_id, tool)
 
     def _begin(self, path: tuple[str, ...], call_id: str, tool: str) -> OpenCall:
-        wire_id = call_id
+        told = wire_id = whole(call_id)
         while wire_id in self._taken:
-            self._taken[call_id] += 1
-            wire_id = f"{call_id}~{self._taken[call_id]}"
+            self._taken[told] += 1
+            wire_id = f"{told}~{self._taken[told]}"
         self._taken[wire_id] = 1
         call = OpenCall(wire_id, tool, path)
         self._calls.pop(_key(path, call_id), None)  # so that it stands where it begins

@@ -61,7 +61,7 @@ class _Checker:
         elif kind == "turn":
             assert path not in self.parts, f"{frame} beside an open part"
         elif hasattr(self, name := frame["type"].replace("-", "_")):
-            call_id = frame.get("toolCallId", frame["id"])
+            call_id: str = frame.get("toolCallId") or frame["id"]
             assert self.paths.setdefault(call_id, list(path)) == list(path)
             getattr(self, name)(call_id, frame)
 

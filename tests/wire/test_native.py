@@ -71,7 +71,12 @@ def test_each_part_has_a_start_its_deltas_and_an_end() -> None:
 
 
 def test_what_is_written_in_a_hurry_is_what_the_records_say() -> None:
-    events = [ToolInputStart('a\u2028"', "f"), ToolInputDelta('a\u2028"', "{\n"), TextDelta("a"), TextDelta('\ud83d"')]
+    events: list[RunEvent] = [
+        ToolInputStart('a\u2028"', "f"),
+        ToolInputDelta('a\u2028"', "{\n"),
+        TextDelta("a"),
+        TextDelta('\ud83d"'),
+    ]
     frames = encoded(events).split(b"data: ")[3:6:1]
     records = [
         native_frames.ToolCallDelta('a\u2028"', "{\n"),
