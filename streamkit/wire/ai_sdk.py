@@ -1,0 +1,243 @@
+"""The AI SDK's UI message stream, version 1: what `useChat` and `readUIMessageStream` of `ai` 7 read.
+
+A run is one message of the assistant, a turn with what its calls gave is one step of it. What the client has on its
+screen it sends back with the next request, where `from_ui_messages` reads it: an approval, or the output of a call that
+the client answers, goes on with the same message.
+
+What an inner run does is told in data parts, see `ai_sdk_nested`. What a provider sends that nobody knows is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from ..history import Conversation
+from ..items import ProviderTool
+from ..redaction import Redact, Redaction
+from ..tool_events import Output, RunEvent
+from ..turns import (
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    ToolInputAvailable,
+    ToolInputDelta,
+    ToolInputStart,
+    TurnEnded,
+    TurnRestarted,
+    TurnStarted,
+)
+from .ai_sdk_calls import CallChunks
+from .ai_sdk_chunks import DELTA_END, DONE, chunk, delta_head, own_metadata
+from .ai_sdk_nested import NestedParts
+from .ai_sdk_seals import sealed
+from .encoding import EVENT_STREAM, STREAM_HEADERS, VALUE_LIMIT_BYTES, Values, json_of, told
+from .open_calls import OpenCalls, Seen
+from .seals import Seal
+
+NESTED_LIMIT_BYTES = 16 * 1024
+
+
+class AiSdkEncoder:
+    """See `Encoder`. run_id: the id of the message; for one that goes on, the id that the client knows it by.
+
+    known_calls: the ids of the calls in the messages of the client (`UiChat.known_calls`). dynamic: calls are
+    `dynamic-tool` parts; False makes them `tool-NAME` parts, for clients that declare the types of their tools.
+    seal, chat_id: sign what the client is asked to approve, see `from_ui_messages`.
+    redact: what is to be seen instead of arguments and values; the arguments of a call then come whole.
+    value_limit_bytes: of each value of a user.
+    """
+
+    media_type = EVENT_STREAM
+    headers: Mapping[str, str] = MappingProxyType({**STREAM_HEADERS, "x-vercel-ai-ui-message-stream": "v1"})
+
+    def __init__(
+        self,
+        *,
+        run_id: str,
+        known_calls: Iterable[str] = (),
+        dynamic: bool = True,
+        seal: Seal | None = None,
+        chat_id: str = "",
+        redact: Redact | None = None,
+        value_limit_bytes: int = VALUE_LIMIT_BYTES,
+    ) -> None:
+        self._run_id = run_id
+        self._redaction = None if redact is None else Redaction(redact)
+        self._values = Values(value_limit_bytes)
+        self._calls = OpenCalls()
+        self._chunks = CallChunks(
+            self._values,
+            self._begin_part,
+            known_calls=known_calls,
+            dynamic=dynamic,
+            seal=None if seal is None else partial(sealed, seal, chat_id),
+        )
+        self._nested = NestedParts(Values(min(value_limit_bytes, NESTED_LIMIT_BYTES)))
+        self._provider_calls: dict[str, str] = {}  # the ids on the wire, by those of the provider
+        self._block = ""  # the kind of text that is open
+        self._block_id = ""
+        self._delta_head = b""
+        self._begun = 0
+        self._is_in_step = False
+        self._stop_reason = ""
+        self._has_ended = False
+
+    def open(self) -> bytes:
+        return chunk("start", messageId=self._run_id)
+
+    def event(self, event: RunEvent) -> bytes:
+        # Most events are pieces of the text, or of a call, of the outer run.
+        if type(event) is TextDelta and self._block == "text":
+            return self._delta_head + json_of(event.text) + DELTA_END
+        if self._redaction is None:
+            if type(event) is ToolInputDelta and (written := self._chunks.written.get(event.call_id)) is not None:
+                written.pieces.append(event.delta)
+                return written.head + json_of(event.delta) + DELTA_END
+            return self._told(self._calls.see(event))
+        visible = self._redaction.event(event)
+        if visible is None:
+            return b""
+        seen = self._calls.see(visible)
+        if type(event) is ToolInputAvailable and seen.call is not None and visible != event:
+            self._chunks.hidden.add(seen.call.id)
+        return self._told(seen)
+
+    def end(self, state: object) -> bytes:
+        if not isinstance(state, Conversation):
+            reason = _REASON_OF_STOP.get(self._stop_reason)
+            return self._close(chunk("finish", **({"finishReason": reason} if reason else {})), "the run has ended")
+        waiting = state.waiting if state.ended == "pending" else {}
+        metadata = own_metadata(ended=state.ended, turns=state.turns, usage=state.usage, pending=list(waiting))
+        reason = _REASON_OF_END.get(state.ended or "", "other")
+        last = chunk("finish", finishReason=reason, messageMetadata=metadata)
+        return self._close(last, "the run has ended", [call.call_id for call in waiting.values()])
+
+    def error(self, error: BaseException) -> bytes:
+        kind, message = told(error)
+        if kind == "stopped":
+            return self._close(chunk("abort", reason=message), "the run was stopped")
+        return self._close(chunk("error", errorText=message, code=kind), "the run failed")
+
+    def _close(self, last: bytes, why: str, pending: Collection[str] = ()) -> bytes:
+        """End what is open, drop what nobody will run, and say the last word; there is only one."""
+        if self._has_ended:
+            return b""
+        self._has_ended = True
+        said = self._end_block() + self._nested.end()
+        for call in self._calls.never_ran(pending):
+            said += self._nested.drop(call, why) if call.path else self._chunks.drop(call, why)
+        return said + self._end_step() + last + DONE
+
+    def _told(self, seen: Seen) -> bytes:
+        event, path, call, _ = seen
+        if path:
+            return self._nested.of(seen)
+        if call is None:
+            handle = _CHUNKS.get(type(event))
+            return b"" if handle is None else handle(self, event)
+        said = self._end_block() if type(event) is ToolInputStart else b""
+        if type(event) is Output:  # what was cut off inside of it has no end of its own
+            self._calls.leave(call)
+            said += self._nested.leave(call.id, "the call around it has ended")
+        return said + self._chunks.of(seen, call)
+
+    def _turn_started(self, event: TurnStarted) -> bytes:
+        return self._end_block() + self._end_step() + self._begin_part()
+
+    def _turn_ended(self, event: TurnEnded) -> bytes:
+        self._stop_reason = event.turn.stop_reason
+        return self._end_block()
+
+    def _turn_restarted(self, event: TurnRestarted) -> bytes:
+        """What was begun in an earlier response has left nothing here that could be taken back."""
+        return self._end_block() + (chunk("reset-step") if self._is_in_step else b"")
+
+    # Steps
+
+    def _begin_part(self) -> bytes:
+        """A part belongs to a step; the parts of an earlier response are in steps that are over."""
+        if self._is_in_step:
+            return b""
+        self._is_in_step = True
+        return chunk("start-step")
+
+    def _end_step(self) -> bytes:
+        was_in_step, self._is_in_step = self._is_in_step, False
+        return chunk("finish-step") if was_in_step else b""
+
+    # Text
+
+    def _text(self, event: TextDelta) -> bytes:
+        return self._piece("text", event.text)
+
+    def _refusal(self, event: RefusalDelta) -> bytes:
+        return self._piece("refusal", event.text)
+
+    def _reasoning(self, event: ReasoningDelta) -> bytes:
+        return self._piece(event.kind, event.text)
+
+    def _piece(self, kind: str, text: str) -> bytes:
+        said = b""
+        if self._block != kind:
+            said = self._end_block() + self._begin_part() + self._begin_block(kind)
+        return said + self._delta_head + json_of(text) + DELTA_END
+
+    def _begin_block(self, kind: str) -> bytes:
+        self._begun += 1
+        word = _PART_OF[kind]
+        self._block, self._block_id = kind, f"{word}-{self._begun}"
+        self._delta_head = delta_head(f"{word}-delta", id=self._block_id, field="delta")
+        return chunk(f"{word}-start", id=self._block_id)
+
+    def _end_block(self) -> bytes:
+        kind, self._block = self._block, ""
+        return chunk(f"{_PART_OF[kind]}-end", id=self._block_id) if kind else b""
+
+    # What the provider runs itself
+
+    def _provider_tool(self, tool: ProviderTool) -> bytes:
+        said = self._end_block()
+        wire_id = self._provider_calls.get(tool.call_id)
+        shown: dict[str, Any] = {"providerExecuted": True, "dynamic": True}
+        if wire_id is None:
+            wire_id = self._provider_calls[tool.call_id] = self._chunks.free_id(tool.call_id or tool.name)
+            given = {"toolName": tool.name, "input": self._values.of(tool.input)}
+            said += self._begin_part() + chunk("tool-input-available", toolCallId=wire_id, **given, **shown)
+        if tool.output is not None:
+            del self._provider_calls[tool.call_id]
+            gave = {"output": self._values.of(tool.output)}
+            said += chunk("tool-output-available", toolCallId=wire_id, **gave, **shown)
+        return said
+
+
+_CHUNKS: dict[type, Callable[..., bytes]] = {
+    TextDelta: AiSdkEncoder._text,
+    RefusalDelta: AiSdkEncoder._refusal,
+    ReasoningDelta: AiSdkEncoder._reasoning,
+    TurnStarted: AiSdkEncoder._turn_started,
+    TurnEnded: AiSdkEncoder._turn_ended,
+    TurnRestarted: AiSdkEncoder._turn_restarted,
+    ProviderTool: AiSdkEncoder._provider_tool,
+}
+_PART_OF = {"text": "text", "refusal": "text", "trace": "reasoning", "summary": "reasoning"}
+_REASON_OF_END = {
+    "answer": "stop",
+    "pending": "tool-calls",
+    "length": "length",
+    "content_filter": "content-filter",
+    "refusal": "content-filter",
+}
+_REASON_OF_STOP = {
+    "stop": "stop",
+    "tool_calls": "tool-calls",
+    "length": "length",
+    "content_filter": "content-filter",
+    "refusal": "content-filter",
+    "error": "error",
+    "pause": "other",
+    "cancelled": "other",
+    "unknown": "other",
+}
