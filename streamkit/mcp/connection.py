@@ -69,7 +69,8 @@ class Connection:
         self._tasks: TaskGroup | None = None  # while it is open
         self._ready, self._closing, self._ended = anyio.Event(), anyio.Event(), anyio.Event()
         self._failure: Exception | None = None
-        self._tells_of_changes = False
+        self.tells_of_changes = False
+        """Whether the server has promised to tell of changes of its tools."""
         self._changes = 0
         self._listed: Toolkit | None = None
 
@@ -108,12 +109,16 @@ class Connection:
         try:
             with self._scope:
                 async with self._client as client, LoneErrorGroup() as tasks:
+                    if self._name is None and client.server_info is not None:
+                        self._name = client.server_info.name
                     self._watch_changes(client, tasks)
                     self._tasks = tasks
                     self._ready.set()
-                    await self._closing.wait()
-                    self._tasks = None
-                    tasks.cancel_scope.cancel()
+                    try:
+                        await self._closing.wait()
+                    finally:
+                        self._tasks = None
+                        tasks.cancel_scope.cancel()
         except BaseException as raised:
             failure = without_cancellations(raised)
             if not isinstance(failure, Exception):
@@ -121,7 +126,6 @@ class Connection:
             self._failure = failure
             logger.debug("the connection to the server %s broke", self.name, exc_info=failure)
         finally:
-            self._tasks = None
             self._ended.set()
             self._ready.set()
 
@@ -130,8 +134,6 @@ class Connection:
     @property
     def name(self) -> str:
         """Given, or the server's own word; "MCP" where there is neither."""
-        if self._name is None and self._tasks is not None and (told := self._client.server_info) is not None:
-            self._name = told.name
         return self._name or "MCP"
 
     @property
@@ -144,7 +146,7 @@ class Connection:
 
         The server is asked, unless it tells of changes and has told of none. Raises McpServerError.
         """
-        if self._listed is not None and self._tells_of_changes:
+        if self._listed is not None and self.tells_of_changes:
             return self._listed
         changes = self._changes
         listed = await self._ask(_list_tools)
@@ -176,6 +178,8 @@ class Connection:
     async def _ask(
         self, request: Callable[[Client, ProgressFnT], Awaitable[R]], out: Sink[Progress] | None = None
     ) -> R:
+        if not self._begun:
+            raise FlowError("open the connection first: async with Connection(…) as connection")
         if self._tasks is None:
             raise lost(self.name, closing=self._closing.is_set())
         exchange = Exchange(request)
@@ -211,20 +215,20 @@ class Connection:
             if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
                 tasks.start_soon(self._listen, client)
             else:
-                self._tells_of_changes = True
+                self.tells_of_changes = True
 
     async def _listen(self, client: Client) -> None:
         """Since 2026-07-28 one has to ask for it. Once that breaks off, the server is asked for its tools each time."""
         try:
             async with client.listen(tools_list_changed=True) as changes:
-                self._tells_of_changes = bool(changes.honored.tools_list_changed)
+                self.tells_of_changes = bool(changes.honored.tools_list_changed)
                 self._note_change()  # what came before was not told
                 async for _ in changes:
                     self._note_change()
         except Exception as error:
             logger.debug("the server %s does not tell of changes any more", self.name, exc_info=error)
         finally:
-            self._tells_of_changes = False
+            self.tells_of_changes = False
 
 
 async def _list_tools(client: Client, hear: ProgressFnT) -> list[types.Tool]:

@@ -44,9 +44,12 @@ def tools_of(
     listed: Iterable[types.Tool], call: Call, *, origin: str, prefix: str, trust_hints: bool, options: RemoteToolOptions
 ) -> Iterator[Tool[..., Any]]:
     """The tools that work here; one whose schema cannot be used is left out, and a line of the log says why."""
-    unique = {described.name: described for described in reversed(list(listed))}  # the first one of a name counts
-    known = list(reversed(unique.values()))
-    for described, name in zip(known, legal_names([each.name for each in known], prefix), strict=True):
+    known: dict[str, types.Tool] = {}
+    for described in listed:
+        if described.execution is not None and described.execution.task_support == "required":
+            continue  # it cannot be called; a protocol of its own polls for its result, and is gone since 2026-07-28
+        known.setdefault(described.name, described)  # of a name the first one counts
+    for described, name in zip(known.values(), legal_names(list(known), prefix), strict=True):
         effects: Effects = "once"
         given = options
         if trust_hints and described.annotations is not None:
@@ -58,7 +61,7 @@ def tools_of(
             yield Tool(
                 name=name,
                 description=(described.description or "").strip() or f"{described.name}, a tool of {origin}",
-                input={"type": "object", **described.input_schema},
+                input=described.input_schema,
                 function=_function(described.name, call),
                 takes_sink=True,
                 origin=origin,
@@ -73,14 +76,24 @@ def legal_names(names: Sequence[str], prefix: str) -> list[str]:
     """For each name one that every provider takes; all differ, and none depends on the order in which they are listed.
 
     A name that is legal stays as it is behind the prefix. Of others what is not legal becomes `_`; where that is too
-    long, or not unique, the end of it makes room for a hash of the name.
+    long, empty or not unique, the end of it makes room for a hash of the name.
     """
-    wanted = [prefix + re.sub(r"[^a-zA-Z0-9_-]", "_", name) for name in names]
-    times = Counter(wanted)
-    return [
-        legal if len(legal) <= _LONGEST and (times[legal] == 1 or legal == prefix + name) else _hashed(legal, name)
-        for name, legal in zip(names, wanted, strict=True)
-    ]
+    wanted = {name: prefix + re.sub(r"[^a-zA-Z0-9_-]", "_", name) for name in names}
+    times = Counter(wanted.values())
+    legal = {
+        name: made
+        for name, made in wanted.items()
+        if 0 < len(made) <= _LONGEST and (times[made] == 1 or made == prefix + name)
+    }
+    taken = set(legal.values())
+    for name in names:
+        if name not in legal:
+            made = _hashed(wanted[name], name)
+            while made in taken:  # by the name of another tool: no accident
+                made = _hashed(wanted[name], made)
+            legal[name] = made
+            taken.add(made)
+    return [legal[name] for name in names]
 
 
 def _hashed(legal: str, name: str) -> str:

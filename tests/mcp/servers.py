@@ -57,13 +57,15 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 @asynccontextmanager
-async def written_out(answer: Callable[[dict[str, Any], Send], Awaitable[dict[str, Any] | None]]) -> AsyncIterator[Any]:
+async def written_out(
+    answer: Callable[[dict[str, Any], Send], Awaitable[dict[str, Any] | None]], *, ahead: int = 100
+) -> AsyncIterator[Any]:
     """A transport to a server that says what `answer(message, send)` sends, and its result of each request.
 
-    It shakes hands by itself. None: the request is not answered.
+    It shakes hands by itself. None: the request is not answered. ahead: how many messages the client may be ahead.
     """
     to_client, read = anyio.create_memory_object_stream[Any](100)
-    write, from_client = anyio.create_memory_object_stream[SessionMessage](100)
+    write, from_client = anyio.create_memory_object_stream[SessionMessage](ahead)
 
     async def send(message: dict[str, Any]) -> None:
         whole = types.jsonrpc_message_adapter.validate_python({"jsonrpc": "2.0", **message})
