@@ -1,0 +1,135 @@
+"""`app`: runs behind HTTP, as an ASGI app to be served by itself or mounted in another."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from ..journal.journals import Journal
+from ..redaction import Redact
+from ..wire.encoding import json_of
+from .body import KEEPALIVE_SECONDS, STALL_SECONDS
+from .ended import EndedRuns
+from .guards import Authenticate, Guards
+from .hosting import Host, Times
+from .native_routes import RUN_ID, NativeRoutes
+from .runs import LiveRuns, Start
+
+
+class WebApp:
+    """An ASGI app; made by `app`."""
+
+    def __init__(self, served: Starlette, host: Host) -> None:
+        self._served = served
+        self._host = host
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._served(scope, receive, send)
+
+    @asynccontextmanager
+    async def lifespan(self, host: object = None) -> AsyncIterator[None]:
+        """For the application that this one is mounted in: `Starlette(…, lifespan=app.lifespan)`, so also FastAPI.
+
+        Served by itself it needs no such thing. Leaving the block cancels the runs that go on in the background, and
+        waits for their cleanup.
+        """
+        async with self._host.running():
+            yield
+
+
+def app(
+    start: Start,
+    *,
+    authenticate: Authenticate | None = None,
+    journal: Journal | None = None,
+    resumable: bool = False,
+    allowed_origins: Collection[str] = (),
+    redact: Redact | None = None,
+    keepalive_seconds: float = KEEPALIVE_SECONDS,
+    stall_seconds: float = STALL_SECONDS,
+    decision_seconds: float | None = 3600,
+    max_body_bytes: int = 1024 * 1024,
+    max_runs: int = 1000,
+    max_ended: int = 1000,
+    max_ended_bytes: int = 64 * 1024 * 1024,
+    max_ended_seconds: float = 3600,
+) -> WebApp:
+    """Runs behind HTTP: `app(lambda run: converse(model, toolkit, run.conversation, authorize=run.authorize,
+    running=run.running, journal=run.journal))`.
+
+    start: makes the run of a request. What it raises before that, such as HTTPException(429), is the answer.
+    authenticate: the user who asks, from a request; plain or async. None is nobody, and answered with 401. What it
+    gives names the user: text, a number or a record of such, the same each time; a run belongs to the user who started
+    it, and to others it is unknown. Without it, who has the id of a run may watch and steer it; nobody guesses one.
+
+    journal: where runs are written down: then they may be watched by several, again, and from elsewhere, and go on
+    after the process died. resumable: a client that leaves does not end its run; else it is cancelled within a second.
+    allowed_origins: of pages of elsewhere that may use the app, as in "https://example.org"; "*" is all of them, and
+    sends no cookies.
+    redact: what goes out instead of arguments and values.
+
+    keepalive_seconds, stall_seconds: as of `FlowResponse`. decision_seconds: a question that nobody answers in this
+    time is denied; None waits for ever. max_body_bytes: of a request. max_runs: that go on at once; more are refused
+    with 503. max_ended, max_ended_bytes, max_ended_seconds: what is kept of runs that ended, to go on with; a journal
+    keeps them in any case.
+    """
+    if resumable and journal is None:
+        raise ValueError("a run that is resumable is written down: give journal=, such as memory_journal()")
+    ended = EndedRuns(limit_bytes=max_ended_bytes, limit_count=max_ended, limit_seconds=max_ended_seconds)
+    host = Host(
+        start,
+        LiveRuns(max_runs=max_runs, ended=ended),
+        journal,
+        resumable=resumable,
+        decision_seconds=decision_seconds,
+        times=Times(keepalive_seconds=keepalive_seconds, stall_seconds=stall_seconds),
+    )
+    guards = Guards(authenticate=authenticate, allowed_origins=allowed_origins, max_body_bytes=max_body_bytes)
+    served = Starlette(
+        routes=NativeRoutes(host, guards, redact).routes,
+        middleware=_cross_origin(allowed_origins),
+        exception_handlers={HTTPException: _refuse, ClientDisconnect: _say_nothing, Exception: _fail},
+        lifespan=lambda served: host.running(),
+    )
+    served.router.redirect_slashes = False
+    return WebApp(served, host)
+
+
+def _cross_origin(allowed: Collection[str]) -> list[Middleware]:
+    if not allowed:
+        return []
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=allowed,
+            allow_credentials="*" not in allowed,
+            allow_methods=("GET", "POST"),
+            allow_headers=("*",),
+            expose_headers=(RUN_ID,),
+        )
+    ]
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _problem(error.status_code, error.detail, error.headers)
+
+
+async def _say_nothing(request: Request, error: Exception) -> Response:
+    return _problem(400, "the client left before its request was whole")
+
+
+async def _fail(request: Request, error: Exception) -> Response:
+    return _problem(500, "the server failed")
+
+
+def _problem(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(json_of({"error": sentence}), status, headers, media_type="application/json")

@@ -1,0 +1,154 @@
+"""Where runs live: in the request that asked for them, or, where they are written down, in the group of the app."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, TypedDict
+
+from anyio.abc import TaskGroup, TaskStatus
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from ..desk import ApprovalDesk
+from ..errors import FlowError, RunStopped
+from ..groups import LoneErrorGroup
+from ..history import Conversation
+from ..journal.journals import Journal
+from ..journal.log import RunLog
+from ..wire.encoding import Encoder
+from .ended import Ended
+from .replay import Replaying, replayed, standing_of
+from .response import FlowResponse
+from .runs import LiveRuns, Run, Start
+
+LEFT = "its client has left"
+
+logger = logging.getLogger("streamkit")
+
+
+class Times(TypedDict):
+    """As of `FlowResponse`."""
+
+    keepalive_seconds: float
+    stall_seconds: float
+
+
+class Host:
+    """Starts runs, and makes the responses in which they are watched."""
+
+    def __init__(
+        self,
+        start: Start,
+        live: LiveRuns,
+        journal: Journal | None,
+        *,
+        resumable: bool,
+        decision_seconds: float | None,
+        times: Times,
+    ) -> None:
+        self.live = live
+        self.journal = journal
+        self._start = start
+        self._resumable = resumable
+        self._decision_seconds = decision_seconds
+        self._times = times
+        self._tasks: TaskGroup | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """The group of the app, in which runs that are written down go on until the block is left."""
+        async with LoneErrorGroup() as tasks:
+            self._tasks = tasks
+            try:
+                yield
+            finally:
+                self._tasks = None
+                tasks.cancel_scope.cancel()
+
+    def new_run(self, run_id: str, conversation: Conversation | None, **about: Any) -> Run:
+        """A run that has not begun. about: as of `Run`."""
+        desk = ApprovalDesk(timeout_seconds=self._decision_seconds)
+        return Run(run_id, conversation, desk=desk, **about)
+
+    async def find(self, run_id: str) -> Run | Ended | None:
+        """The run, as it goes on here or as it stands."""
+        found = self.live.by_id.get(run_id) or self.live.ended.get(run_id)
+        if found is not None or self.journal is None:
+            return found
+        standing = await standing_of(self.journal, run_id)
+        return None if standing is None else Ended(standing.how, standing.conversation)
+
+    async def answer(self, run: Run, encoder: Encoder, *, headers: Mapping[str, str], after: int = 0) -> Response:
+        """Begin a run, and answer with it. after: the last frame that the client has of one that goes on."""
+        if self.journal is None:
+            return _OwnRun(run, self.live, run.begin(self._start), encoder, headers=headers, **self._times)
+        if self._tasks is None:
+            raise FlowError(
+                "runs that are written down go on in the background, in the lifespan of the app: give `lifespan=app."
+                "lifespan` to the application that it is mounted in, or open `async with app.lifespan()`"
+            )
+        await self._tasks.start(self._drive, self.journal, run, name="run")
+        response = self.watch(run.run_id, encoder, headers=headers, after=after)
+        return response if self._resumable else _LastViewer(run, response)
+
+    def watch(self, run_id: str, encoder: Encoder, *, headers: Mapping[str, str], after: int = 0) -> Response:
+        """Answer with a run that is written down."""
+        assert self.journal is not None
+        run = self.live.by_id.get(run_id)
+        flow = replayed(self.journal, run_id, None if run is None else run.over)
+        return FlowResponse(flow, Replaying(encoder, after=after), headers=headers, **self._times)
+
+    async def _drive(self, journal: Journal, run: Run, *, task_status: TaskStatus[None]) -> None:
+        """A run in the background. What goes wrong before it has begun is raised to whoever asked for it."""
+        has_begun = False
+        try:
+            with self.live.entered(run):
+                async with journal.drive(run.run_id) as log:
+                    flow = run.begin(self._start, log)
+                    has_begun = True
+                    task_status.started()
+                    async with flow.open() as events:
+                        while await events.take():
+                            _check_written(log)
+                            await log.flush()  # so that those who watch see it at once
+        except RunStopped:
+            if not has_begun:
+                raise
+        except Exception as error:
+            if not has_begun:
+                raise
+            logger.error("run %s failed", run.run_id, exc_info=error)
+
+
+def _check_written(log: RunLog) -> None:
+    if log.conversation is None:
+        raise FlowError("the run is not written down: hand the journal on, as in converse(…, journal=run.journal)")
+
+
+class _OwnRun(FlowResponse):
+    """A run that lives as long as its response."""
+
+    def __init__(self, run: Run, live: LiveRuns, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._run = run
+        self._live = live
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._live.entered(self._run):
+            await super().__call__(scope, receive, send)
+
+
+class _LastViewer(Response):
+    """A response after which its run is stopped."""
+
+    def __init__(self, run: Run, response: Response) -> None:
+        self._run = run
+        self._response = response
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._response(scope, receive, send)
+        finally:
+            self._run.stop(LEFT)

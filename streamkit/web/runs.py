@@ -1,0 +1,142 @@
+"""The runs that go on, and the hands on them: verdicts, cancels, and the end."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any
+
+import anyio
+from starlette.exceptions import HTTPException
+
+from ..approval import Allow, Authorize, Deny, Verdict
+from ..desk import ApprovalDesk
+from ..errors import RunStopped
+from ..flows import Flow, Sink
+from ..history import Conversation, Transcript
+from ..journal.log import RunLog
+from ..running import Running
+from ..tool_events import RunEvent
+from .ended import Ended, EndedRuns
+from .requests import UNFINISHED, RunRequest
+
+RETRY_AFTER_SECONDS = 5
+
+Start = Callable[[RunRequest], Flow[RunEvent, Conversation]]
+"""What makes a run of a request: the one function that an app has to be given."""
+
+
+class Run:
+    """A run, from the request for it to its end.
+
+    conversation: that goes on; None where the journal knows it. authorize: who decides; None is the desk.
+    ended: None until it is over. over: set when nobody drives it any more.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        conversation: Conversation | None,
+        *,
+        desk: ApprovalDesk,
+        authorize: Authorize | None = None,
+        user: Any = None,
+        data: Any = None,
+    ) -> None:
+        self.run_id = run_id
+        self.desk = desk
+        self.running = Running()
+        self.ended: Ended | None = None
+        self.over = anyio.Event()
+        self._conversation = conversation
+        self._authorize = authorize or desk.authorize
+        self._user = user
+        self._data = data
+        self._scope: anyio.CancelScope | None = None
+        self._why_stopped: str | None = None
+
+    def begin(self, start: Start, journal: RunLog | None = None) -> Flow[RunEvent, Conversation]:
+        """The run as a flow. What `start` raises is raised here, before anything is sent."""
+        conversation = self._conversation or (journal and journal.conversation)
+        if not conversation:
+            raise HTTPException(409, "of this run nothing is written down that could go on")
+        flow: object = start(
+            RunRequest(self.run_id, conversation, self._authorize, self.running, journal, self._user, self._data)
+        )
+        if inspect.iscoroutine(flow):
+            flow.close()  # or else a warning about it follows the error
+        if not isinstance(flow, Flow):
+            raise TypeError(
+                f"start is a plain function that gives a Flow, such as converse(…), not {type(flow).__name__}"
+            )
+        transcript = Transcript(conversation)
+        shown = flow.tap(transcript.feed)
+        return Flow(lambda out: self._run(out, shown, transcript))
+
+    async def _run(
+        self, out: Sink[RunEvent], flow: Flow[RunEvent, Conversation], transcript: Transcript
+    ) -> Conversation:
+        how, state = "interrupted", None
+        try:
+            with anyio.CancelScope() as self._scope:
+                if self._why_stopped is None:
+                    state = await out.forward(flow)
+                    return state
+            raise RunStopped(self._why_stopped or "the run was stopped")
+        except RunStopped:
+            how = "stopped"
+            raise
+        except Exception:
+            how = "failed"
+            raise
+        finally:
+            if isinstance(state, Conversation):
+                self.ended = Ended(state.ended or "unknown", state)
+            else:
+                self.ended = Ended(how, Conversation(transcript.history(UNFINISHED)))
+
+    def decide(self, execution_id: str, verdict: Verdict, *, always: bool = False, early: bool = False) -> None:
+        """Raises VerdictRefused. always, early: see `ApprovalDesk`."""
+        match verdict:
+            case Allow(arguments=arguments, value=value):
+                self.desk.allow(execution_id, arguments, value=value, always=always, early=early)
+            case Deny(reason=reason):
+                self.desk.deny(execution_id, reason, early=early)
+
+    def stop(self, reason: str) -> None:
+        """End it, wherever it is; its stream says so last. Nothing happens to one that is over."""
+        self._why_stopped = self._why_stopped or reason
+        if self._scope is not None:
+            self._scope.cancel()
+
+
+class LiveRuns:
+    """The runs that this process drives now, and those that have ended, by their ids."""
+
+    def __init__(self, *, max_runs: int, ended: EndedRuns) -> None:
+        self.ended = ended
+        self._max_runs = max_runs
+        self._runs: dict[str, Run] = {}
+
+    @property
+    def by_id(self) -> Mapping[str, Run]:
+        return MappingProxyType(self._runs)
+
+    @contextmanager
+    def entered(self, run: Run) -> Iterator[None]:
+        """Let a run be found while the block is open. Raises HTTPException where there are too many."""
+        if run.run_id in self._runs:
+            raise HTTPException(409, "the run goes on already")
+        if len(self._runs) >= self._max_runs:
+            raise HTTPException(503, "too many runs go on at the moment", {"retry-after": str(RETRY_AFTER_SECONDS)})
+        self._runs[run.run_id] = run
+        self.ended.forget(run.run_id)
+        try:
+            yield
+        finally:
+            del self._runs[run.run_id]
+            run.over.set()
+            if run.ended is not None:
+                self.ended.put(run.run_id, run.ended)
