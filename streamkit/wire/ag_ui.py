@@ -119,8 +119,9 @@ class AgUiEncoder:
         if self._is_over:
             return b""
         waiting = state.waiting if isinstance(state, Conversation) else {}
-        asked = {wire_id: call for wire_id, call in self._named(waiting) if call.name not in self._client_tools}
-        answers = [wire_id for wire_id, call in self._named(waiting) if call.name in self._client_tools]
+        named = self._named(waiting)
+        answers = [wire_id for wire_id, call in named if call.name in self._client_tools]
+        asked = {wire_id: call for wire_id, call in named if call.name not in self._client_tools}
         outcome: dict[str, Any] = {"type": "success"}
         if asked:
             questions = [self._interrupt(wire_id, call) for wire_id, call in asked.items()]
@@ -158,7 +159,9 @@ class AgUiEncoder:
                 return self._ask(event, call, scope)
             case Output(result=result):
                 failure = (result.kind, result.message) if isinstance(result, Failure) else None
-                return self._runs.close_inner(call.id, failure) + frames.result(event, call, scope)
+                inner = self._runs.close_inner(call.id, failure)
+                self._calls.leave(call)
+                return inner + frames.result(event, call, scope)
         return frames.of(event, call, scope)
 
     def _of_untold_call(self, event: RunEvent, call: OpenCall, scope: Scope) -> bytes:
