@@ -13,16 +13,16 @@ from .execute import execute_all
 from .flows import Flow, Sink
 from .history import Conversation, Ended, Transcript
 from .items import History, Item, Tagged, ToolCall
-from .journal.log import RunLog
+from .journal.log import RecordedSink, RunLog
 from .limits import LimitedSink, Limits, TimedOut
 from .loops import Next, Stop, loop
 from .metering import Meter
 from .providers.model import Model
 from .running import Running
 from .sinks import TappedSink
-from .tool_events import Failure, RunEvent, ToolEvent, ToolResult
+from .tool_events import Failure, Output, RunEvent, ToolEvent, ToolResult
 from .toolkit import Toolkit
-from .turns import Turn, TurnEnded, TurnEvent, TurnRequest
+from .turns import ToolInputAbandoned, Turn, TurnEnded, TurnEvent, TurnRequest
 
 
 def converse(
@@ -105,7 +105,7 @@ def converse(
 
     if timeout_seconds is None and idle_timeout_seconds is None:
         return Flow(run)
-    return Flow(lambda out: _within(Limits(timeout_seconds, idle_timeout_seconds), Flow(run), out, start))
+    return Flow(lambda out: _within(Limits(timeout_seconds, idle_timeout_seconds), Flow(run), out, start, journal))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,15 +152,21 @@ def _not_run(call: ToolCall) -> Failure:
 
 
 async def _within(
-    limits: Limits, run: Flow[RunEvent, Conversation], out: Sink[RunEvent], start: Conversation
+    limits: Limits, run: Flow[RunEvent, Conversation], out: Sink[RunEvent], start: Conversation, journal: RunLog | None
 ) -> Conversation:
-    """The run, cut off by its limits: then the history has all that was whole by then."""
+    """The run, cut off by its limits: then the history has all that was whole by then, and no call stays open."""
     transcript = Transcript(start)
+    unanswered = {call.call_id: call for call in start.waiting.values()}
     turns = 0
 
     def note(event: RunEvent) -> None:
         nonlocal turns
-        turns += type(event) is TurnEnded
+        match event:
+            case TurnEnded(turn=turn):
+                turns += 1
+                unanswered.update((call.call_id, call) for call in turn.calls)
+            case Output(call_id=call_id) | ToolInputAbandoned(call_id=call_id):
+                unanswered.pop(call_id, None)
         transcript.feed(event)
 
     with Meter() as meter:
@@ -168,8 +174,15 @@ async def _within(
             return await limits.run(LimitedSink(TappedSink(out, note), limits).forward(run))
         except TimedOut as timed_out:
             reason = f"This call was cancelled: the run {timed_out}."
+            to = out if journal is None else RecordedSink(out, journal)
+            for call in unanswered.values():
+                failure = Failure(call.call_id, call.name or "unnamed", "cancelled", reason)
+                await to.send(Output(call.call_id, failure.tool, failure, 0.0))
             history = transcript.history(reason)
-            return Conversation(history, None, (), start.turns + turns, start.usage + meter.total, "budget")
+            state = Conversation(history, None, (), start.turns + turns, start.usage + meter.total, "budget")
+            if journal is not None:
+                await journal.save(state)
+            return state
 
 
 @dataclass(frozen=True)

@@ -142,6 +142,19 @@ async def test_a_run_whose_time_is_up_ends_with_a_whole_history(limits: dict[str
     assert (state.ended, state.turns, state.usage) == ("budget", 2, Usage(5, 1))
     assert last_text(state).startswith("This call was cancelled: the run ")
     assert any(isinstance(event, ToolStarted) and event.tool == "hang" for event in collected)
+    check_grammar(collected)
+
+
+async def test_a_run_whose_time_is_up_stays_so_in_its_journal() -> None:
+    journal, collected = memory_journal(), []
+    async with journal.drive("r") as run:
+        flow = converse(ScriptedModel([call("hang")]), KIT, GO, journal=run, timeout_seconds=0.1)
+        async with flow.open() as events:
+            collected = [event async for event in events]
+    async with journal.follow("r").open() as followed:
+        assert [each.event async for each in followed] == collected
+    async with journal.drive("r") as run:
+        assert (run.conversation, run.owed) == (events.value, ())
 
 
 async def test_a_limit_keeps_what_the_calls_that_waited_have_done() -> None:
