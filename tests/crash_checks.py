@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from streamkit import ApprovalRequested, Conversation, Failure, Output, RunEvent, ToolOutput
+from streamkit import ApprovalRequested, Conversation, Failure, Output, RunEvent, ToolOutput, Transcript
 from streamkit.journal.entry import (
     CallFinished,
     CallStarted,
@@ -22,10 +22,12 @@ from streamkit.journal.entry import (
 )
 from streamkit.testing import check_grammar, check_history
 from streamkit.tool_events import walk
+from streamkit.turns import TextDelta, TurnRestarted, TurnStarted
 
-from .crash_run import EFFECTS, INNER_TEXTS, RUN, TEXTS, Deed, read_deeds
+from .crash_run import EFFECTS, GO, INNER_TEXTS, RUN, TEXTS, Deed, read_deeds
 
 DIALECTS = ("openai-chat", "openai-responses", "anthropic", "gemini", "ollama")
+MARKED = ("pay", "erase")
 MAY_HAVE_HAPPENED = "it may have happened"
 
 E = TypeVar("E")
@@ -68,6 +70,29 @@ def check_seen(entries: list[tuple[int, Entry]], seen: list[Followed]) -> None:
     assert [number for number, _ in entries] == list(range(1, len(entries) + 1))
     assert seen == [(number, entry.event) for number, entry in entries if isinstance(entry, Shown)]
     check_grammar(without_second_questions(entries))
+    screen = Screen()
+    transcript = Transcript(GO)
+    for _, event in seen:
+        screen.show(event)
+        transcript.feed(event)
+    assert screen.texts == ["I see. ", "More. ", "Done."]
+    assert transcript.history() == last_state([entry for _, entry in entries]).history
+
+
+class Screen:
+    """What whoever follows has before him: the text of each turn."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def show(self, event: RunEvent) -> None:
+        match event:
+            case TurnStarted():
+                self.texts.append("")
+            case TextDelta(text=text):
+                self.texts[-1] += text
+            case TurnRestarted():
+                self.texts.pop()
 
 
 def without_second_questions(entries: list[tuple[int, Entry]]) -> Iterator[RunEvent]:
@@ -109,10 +134,13 @@ def check_history_of(run_id: str, entries: list[tuple[int, Entry]], texts: dict[
     decided: set[str] = set()
     for entry in written:
         match entry:
-            case CallStarted(execution_id=execution_id):
+            case CallStarted(execution_id=execution_id, tool=name):
+                assert name not in MARKED or execution_id in decided, f"call {execution_id} ran undecided"
                 assert execution_id not in finished, f"call {execution_id} ran again after it had finished"
             case CallFinished(execution_id=execution_id):
                 assert execution_id not in finished, f"call {execution_id} finished twice"
+                denied = isinstance(entry.result, Failure) and entry.result.kind == "denied"
+                assert not denied or execution_id in decided, f"nobody has denied call {execution_id}"
                 finished.add(execution_id)
             case Decided(execution_id=execution_id):
                 decided.add(execution_id)

@@ -7,14 +7,32 @@ import subprocess
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
 
-from streamkit import Conversation, Message, Toolkit, ToolOutput, Turn, Value, converse, tool
+from streamkit import (
+    Conversation,
+    Message,
+    RunEvent,
+    TextDelta,
+    Toolkit,
+    ToolOutput,
+    ToolStarted,
+    Transcript,
+    Turn,
+    TurnEnded,
+    TurnStarted,
+    Value,
+    converse,
+    tool,
+)
 from streamkit.items import ToolCall
+from streamkit.journal.entry import Shown
 from streamkit.journal.journals import Journal
 from streamkit.journal.memory import memory_journal
 from streamkit.testing import call, check_grammar
 
+from .crash_checks import Screen
 from .crash_run import GO, Planned, last_text
 
 ROOT = Path(__file__).parents[1]
@@ -89,3 +107,64 @@ async def test_a_turn_that_a_step_throws_away_does_not_stand_in_the_way_of_the_n
         await run.take(FIRST)
     async with journal.drive("r") as run:
         assert run.conversation == start.take(FIRST)
+
+
+# The end of a turn, and what becomes of it
+
+
+async def shown(journal: Journal) -> list[RunEvent]:
+    """All that was written of what was shown, also of a run that has not ended."""
+    return [each.entry.event for each in await journal.store.read("r") if isinstance(each.entry, Shown)]
+
+
+async def test_who_follows_hears_of_the_end_of_a_turn_together_with_what_becomes_of_it() -> None:
+    journal = memory_journal()
+    events: list[RunEvent] = [TurnStarted("turn_1", "m"), TurnEnded(FIRST)]
+    async with journal.drive("r") as run:
+        for event in events:
+            assert run.show(event) is None
+        await run.flush()
+        assert await shown(journal) == events[:1]
+        await run.take(FIRST)
+        assert await shown(journal) == events
+
+
+async def test_a_turn_that_is_taken_by_nobody_ends_when_its_calls_begin() -> None:
+    journal = memory_journal()
+    events: list[RunEvent] = [TurnStarted("turn_1", "m"), TurnEnded(FIRST), ToolStarted("turn_1.0", "a", "read", {})]
+    async with journal.drive("r") as run:
+        for event in events:
+            assert run.show(event) is None
+        await run.flush()
+        assert await shown(journal) == events
+
+
+async def test_a_turn_that_was_lost_at_its_end_is_shown_once() -> None:
+    journal = memory_journal()
+    turn = Turn("turn_1", "m", (Message("assistant", "I read."),), "stop")
+    with pytest.raises(ConnectionError):
+        async with journal.drive("r") as run:
+            await run.save(Conversation(GO))
+            for event in (TurnStarted("turn_1", "m"), TextDelta("I read."), TurnEnded(turn)):
+                assert run.show(event) is None
+            raise ConnectionError
+    state = await live(journal)
+    screen, transcript = Screen(), Transcript(GO)
+    for told in await shown(journal):
+        screen.show(told)
+        transcript.feed(told)
+    assert screen.texts == ["I read."]
+    assert state is not None
+    assert transcript.history() == state.history
+
+
+async def test_a_state_whose_write_was_cancelled_is_written_as_a_whole_the_next_time() -> None:
+    journal = memory_journal()
+    async with journal.drive("r") as run:
+        await run.save(state := Conversation(GO))
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await run.save(state := state.say(Message("user", "And?")))
+        await run.save(state := state.say(Message("user", "So?")))
+    async with journal.drive("r") as run:
+        assert run.conversation == state

@@ -14,8 +14,8 @@ from ..history import Conversation
 from ..items import History, ToolCall, TurnItem
 from ..redaction import Redaction
 from ..sinks import Sink
-from ..tool_events import Effects, Failure, RunEvent, Value
-from ..turns import Turn
+from ..tool_events import Effects, Failure, RunEvent, ToolEvent, Value
+from ..turns import Turn, TurnEnded, TurnStarted
 from .entry import CallFinished, CallStarted, Decided, Entry, RunEnded, Shown, StateSaved, TurnTaken, plain
 from .store import PAGE, JournalStore
 from .unclosed import Unclosed
@@ -40,6 +40,7 @@ class RunLog:
         self._keeps_events = events
         self._redaction = redaction
         self._pending: list[Entry] = []
+        self._held: int | None = None  # the place among them of the end of a turn that nobody has taken yet
         self._written: History = ()  # of the state that was saved last, as it was given
         self._saved: Conversation | None = None  # what need not be saved again
         self._verdicts: dict[str, Decided] = {}
@@ -187,15 +188,21 @@ class RunLog:
         written = msgspec.structs.replace(state, history=state.history[kept:])
         if self._redaction is not None:
             written = self._redaction.conversation(written)
-        self._written, self.conversation, self._saved = state.history, state, state
+        self.conversation = state
         if state.turn is None:
             self._forget_calls()
+        self._written, self._saved = (), None  # whoever is cancelled does not know what stands there
         await self._write(StateSaved(kept, written), durable=True)
+        self._written, self._saved = state.history, state
 
     def show(self, event: RunEvent) -> Awaitable[None] | None:
         """An event goes to the consumer. Gives what is left to await, mostly None."""
         seen = event if self._redaction is None else self._redaction.event(event)
         if self._keeps_events and seen is not None:
+            if type(seen) is TurnEnded:
+                self._held = len(self._pending)
+            elif self._held is not None and isinstance(seen, TurnStarted | ToolEvent):
+                self._held = None  # a step that takes no turns
             self._pending.append(Shown(seen))
             if len(self._pending) >= BATCH:
                 return self.flush()
@@ -203,17 +210,24 @@ class RunLog:
 
     async def end(self, error: BaseException | None) -> None:
         """The run is over."""
+        if error is not None and self._held is not None:
+            del self._pending[self._held]  # the model will be asked again
         said = None if error is None else f"{type(error).__name__}: {error}"
         await self._write(RunEnded(said), durable=True)
 
     async def flush(self) -> None:
-        """Write what is kept back."""
-        entries, self._pending = self._pending, []
+        """Write what is kept back.
+
+        The end of a turn waits for what becomes of it, and is written in one piece with that: after a crash in between
+        the model is asked again, and those who follow would see two turns where the run has one.
+        """
+        entries, self._pending = self._pending[: self._held], [] if self._held is None else self._pending[self._held :]
+        self._held = self._held and 0
         if entries:
             await self._store.append(self.run_id, entries, durable=False)
 
     async def _write(self, entry: Entry, *, durable: bool) -> int:
-        entries, self._pending = [*self._pending, entry], []
+        entries, self._pending, self._held = [*self._pending, entry], [], None
         return await self._store.append(self.run_id, entries, durable=durable)
 
 
