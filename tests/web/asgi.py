@@ -19,9 +19,10 @@ class Exchange:
 
     status: 0 before it has come. pieces: of the body, one for each message. is_whole: the server has said that nothing
     follows. pause(), go_on(): whether the client takes what is sent. leave(): it closes the connection.
+    ends: whether the body of the request does. says_oserror: what `send` raises then, with servers of ASGI 2.4.
     """
 
-    def __init__(self, body: bytes | Sequence[bytes] = b"", *, says_oserror: bool = False) -> None:
+    def __init__(self, body: bytes | Sequence[bytes] = b"", *, ends: bool = True, says_oserror: bool = False) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.pieces: list[bytes] = []
@@ -29,13 +30,18 @@ class Exchange:
         self._says_oserror = says_oserror
         parts = [body] if isinstance(body, bytes) else list(body)
         self._requests: list[Message] = [
-            {"type": "http.request", "body": part, "more_body": place < len(parts) - 1}
+            {"type": "http.request", "body": part, "more_body": not ends or place < len(parts) - 1}
             for place, part in enumerate(parts)
         ]
         self._left = anyio.Event()
         self._changed = anyio.Event()
         self._reads = anyio.Event()
         self._reads.set()
+
+    @property
+    def unread(self) -> int:
+        """The pieces of the request that the app has not read."""
+        return len(self._requests)
 
     @property
     def body(self) -> bytes:
