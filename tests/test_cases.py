@@ -19,6 +19,7 @@ PROVIDERS = "providers/test_history_cases.py"
 VALIDATION = "test_validation_cases.py"
 MCP = "mcp/test_mcp_cases.py"
 AG_UI = "wire/test_ag_ui.py"
+AI_SDK = "wire/test_ai_sdk_cases.py"
 PLAYED = {
     "approval-pauses-stream": (APPROVAL, "a_run_ends_before_a_call_that_must_be_approved"),
     "approval-two-in-one-turn": (APPROVAL, "two_questions_of_one_turn_are_answered_in_any_order"),
@@ -87,6 +88,11 @@ PLAYED = {
     "valid-heal-once": (VALIDATION, "heal_once"),
     "valid-heal-gives-up": (VALIDATION, "heal_gives_up"),
     "valid-invalid-json-is-told": (VALIDATION, "invalid_json_is_told"),
+    "wire-ui-start-before-delta": (AI_SDK, "parts_have_their_start_and_their_end"),
+    "wire-ui-error-before-any-part": (AI_SDK, "an_error_before_anything_is_one_frame"),
+    "wire-ui-abandoned-call": (AI_SDK, "a_call_that_never_runs_is_closed_with_its_reason"),
+    "wire-ui-intermediate": (AI_SDK, "intermediates_are_preliminary"),
+    "wire-ui-newlines-and-unicode": (AI_SDK, "text_comes_as_it_was_said"),
     "wire-agui-text-closed-before-tool": (AG_UI, "text_is_closed_before_a_call_and_begins_anew_behind_it"),
     "wire-agui-one-terminal-event": (AG_UI, "an_error_is_the_last_event"),
     "wire-agui-interleaved-calls": (AG_UI, "mixed_pieces_of_calls_lie_within_their_own_calls"),
