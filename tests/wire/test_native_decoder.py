@@ -42,7 +42,7 @@ from .native_grammar import check_frames, encoded, frames_of
 
 # Runs with whatever may happen in them
 
-texts = st.sampled_from(["I look. ", "a\nb\u2028c\ud83d", "\ude00é", '"', "\r\n\r\ndata: x\n\n", "\x00\x1f"])
+texts = st.sampled_from(["I look. ", "a\nb\u2028c", "é\ude00", '"', "\r\n\r\ndata: x\n\n", "\x00\x1f"])
 calls = st.builds(
     call,
     st.sampled_from(["read", "fails", "nope", "tally", "delegate", "asked"]),
