@@ -11,23 +11,21 @@ from functools import partial
 from pathlib import Path
 from signal import Signals
 from tempfile import TemporaryDirectory
-from time import monotonic
 
-import anyio
 import httpx2
 
-from streamkit import Model, StreamkitError
-from streamkit.local import local_model
+from streamkit import Model
+from streamkit.local import open_model
 from streamkit.providers.openai_chat import OPENAI_URL, openai_chat
+from streamkit.terminal import Screen, on_one_line, open_screen, run_program
 
 from .file_server import file_server
 from .interruption import run_interruptibly
-from .lines import JsonLines, PlainLines
-from .recipe import show_answers
-from .screen import Screen, on_one_line, visible
+from .json_lines import JsonLines
+from .recipe import described, show_answers
 from .scripted import scripted_model
-from .tally import Tally
 from .tools import ARTIFACTS, Workspace
+from .under_way import UnderWay
 
 PROJECT = Path(__file__).parents[2]
 BYTES_PER_SECOND = 7_000_000
@@ -37,27 +35,17 @@ BYTES_PER_SECOND = 7_000_000
 def main(arguments: Sequence[str]) -> int:
     """Run the demo; gives the exit code."""
     options = parse(arguments)
-    tally = Tally()
+    under_way = UnderWay()
     cut_off: list[tuple[Signals, str]] = []
-    try:
-        anyio.run(
-            run_interruptibly,
-            partial(demo, options, screen_for(options), tally),
-            lambda received: cut_off.append((received, tally.under_way())),
-        )
-    except Exception as raised:
-        error = without_groups(raised)
-        if isinstance(error, BrokenPipeError):
-            leave_stdout()
-            return 0  # who closed it has seen what they wanted
-        if not isinstance(error, StreamkitError):
-            raise
-        print(f"streamkit: {visible(str(error))}", file=sys.stderr)
-        return 1
+    code = run_program(
+        run_interruptibly,
+        partial(demo, options, under_way),
+        lambda received: cut_off.append((received, under_way.told())),
+    )
     for received, what in cut_off:
         print(f"\ncancelled {on_one_line(what)}", file=sys.stderr)
         return 128 + received
-    return 0
+    return code
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -86,49 +74,27 @@ def model_name(text: str) -> str:
 
 
 def screen_for(options: argparse.Namespace) -> AbstractAsyncContextManager[Screen]:
-    if options.json:
-        return nullcontext(JsonLines(sys.stdout.buffer))
-    if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
-        return nullcontext(PlainLines(sys.stdout.buffer))
-    from .terminal import terminal  # noqa: PLC0415 - only here is rich needed
-
-    return terminal()
+    return nullcontext(JsonLines(sys.stdout.buffer)) if options.json else open_screen(describe=described)
 
 
-async def demo(options: argparse.Namespace, opening: AbstractAsyncContextManager[Screen], tally: Tally) -> None:
+async def demo(options: argparse.Namespace, under_way: UnderWay) -> None:
     """Everything that the recipe needs, opened around it and closed behind it."""
-    began = monotonic()
     with TemporaryDirectory(prefix="streamkit-") as folder:
         async with (
-            opening as screen,
+            screen_for(options) as screen,
             model_for(options, screen) as model,
             file_server(ARTIFACTS, bytes_per_second=BYTES_PER_SECOND) as url,
             httpx2.AsyncClient(base_url=url, trust_env=False) as files,  # no proxy stands before this machine itself
         ):
-            workspace = Workspace(files, Path(folder), PROJECT, model)
-            await show_answers(model, workspace, screen, tally=tally)
-            await screen.end(tally.summary(monotonic() - began))
+            await show_answers(model, Workspace(files, Path(folder), PROJECT, model), screen, under_way=under_way)
 
 
 @asynccontextmanager
 async def model_for(options: argparse.Namespace, screen: Screen) -> AsyncIterator[Model]:
-    if options.model == "scripted":
-        yield scripted_model()
-    elif options.model == "local":
-        await screen.wait("starts on this machine")
-        async with local_model() as model:
-            yield model
-    else:
+    if options.model.startswith("openai:"):
         yield openai_chat(options.model.removeprefix("openai:"), base_url=options.base_url)
-
-
-def without_groups(raised: Exception) -> Exception:
-    """The error that is alone in the groups of the task groups it passed."""
-    while isinstance(raised, ExceptionGroup) and len(raised.exceptions) == 1:
-        raised = raised.exceptions[0]
-    return raised
-
-
-def leave_stdout() -> None:
-    """Let what is still in its buffer go nowhere; when Python ends it would complain."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return
+    if options.model == "local":
+        await screen.wait("the model starts on this machine")
+    async with open_model(options.model, scripted=scripted_model) as model:
+        yield model

@@ -1,12 +1,13 @@
 """A model calls tools, and a person watches: the loop is one's own, and so is what becomes of the events.
 
-The tools are in `tools.py`; how it looks is in `terminal.py` and `lines.py`.
+The tools are in `tools.py`; how it looks is a matter of `streamkit.terminal`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from streamkit import (
     Conversation,
@@ -21,10 +22,10 @@ from streamkit import (
     loop,
     user,
 )
+from streamkit.terminal import Screen
 
-from .screen import Screen
-from .tally import Tally
-from .tools import TOOLS, Workspace
+from .tools import TOOLS, Hit, Saved, Workspace
+from .under_way import UnderWay
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,26 @@ def answer(model: Model, workspace: Workspace, question: Question) -> Flow[RunEv
     return loop(step, Conversation((user(question.text),)))
 
 
+def described(data: Any) -> Any:
+    """What a person sees of what a tool sends; as it is, progress is a bar."""
+    match data:
+        case Hit(file=file, line=line, text=text):
+            return f"{file}:{line}  {text}"
+        case Saved(verified=verified):
+            return "✓ saved, and its checksum is right" if verified else "saved, its checksum is not known"
+    return data
+
+
 async def show_answers(
-    model: Model, workspace: Workspace, screen: Screen, *, tally: Tally, questions: Sequence[Question] = QUESTIONS
+    model: Model,
+    workspace: Workspace,
+    screen: Screen,
+    *,
+    under_way: UnderWay,
+    questions: Sequence[Question] = QUESTIONS,
 ) -> None:
     """Ask one question after another, and show all that happens."""
     for question in questions:
-        tally.questions += 1
+        under_way.questions += 1
         await screen.ask(question.text)
-        async with answer(model, workspace, question).tap(tally.feed).open() as events:
-            async for event in events:
-                await screen.show(event)
+        await screen.show(answer(model, workspace, question).tap(under_way.feed))

@@ -18,9 +18,8 @@ from streamkit.testing import ScriptedModel, call, check_grammar
 
 from .command_line import PROJECT
 from .file_server import content, file_server
-from .recipe import QUESTIONS, Question, answer, show_answers
+from .recipe import QUESTIONS, Question, answer
 from .scripted import scripted_model
-from .tally import Tally
 from .tools import ARTIFACTS, Progress, Workspace
 
 FILES = {name: 200_000 + number for number, name in enumerate(ARTIFACTS)}
@@ -35,44 +34,25 @@ async def workspace(folder: Path, model: Model, *, bytes_per_second: float = 1e9
         yield Workspace(files, folder, PROJECT, model)
 
 
-class Recorder:
-    """A `Screen` that keeps what it is shown, question by question."""
-
-    def __init__(self) -> None:
-        self.events: dict[str, list[RunEvent]] = {}
-
-    async def wait(self, what: str) -> None: ...
-
-    async def ask(self, question: str) -> None:
-        self.events[question] = []
-
-    async def show(self, event: RunEvent) -> None:
-        list(self.events.values())[-1].append(event)
-
-    async def end(self, summary: Sequence[str]) -> None: ...
-
-
 @pytest.fixture
-async def recorded(tmp_path: Path) -> tuple[list[list[RunEvent]], tuple[str, ...]]:
-    """The events of each question, and the counts."""
-    model, screen, tally = scripted_model(pause_seconds=0), Recorder(), Tally()
+async def recorded(tmp_path: Path) -> list[list[RunEvent]]:
+    """The events of each question."""
+    model, runs = scripted_model(pause_seconds=0), []
     async with workspace(tmp_path, model) as work:
-        await show_answers(model, work, screen, tally=tally)
-    return list(screen.events.values()), tally.summary(0)
+        for question in QUESTIONS:
+            async with answer(model, work, question).open() as events:
+                runs.append([event async for event in events])
+    return runs
 
 
-async def test_every_question_is_answered(recorded: tuple[list[list[RunEvent]], tuple[str, ...]]) -> None:
-    runs, counts = recorded
-
-    for events in runs:
+async def test_every_question_is_answered(recorded: list[list[RunEvent]]) -> None:
+    for events in recorded:
         check_grammar(events)
-    assert counts == ("3 questions", "5 calls", "7 model turns", "0.0 seconds")
+    assert [len(outputs(events)) for events in recorded] == [2, 1, 2]
 
 
-async def test_downloads_are_real_and_verified(
-    recorded: tuple[list[list[RunEvent]], tuple[str, ...]], tmp_path: Path
-) -> None:
-    saved = [output.result for output in outputs(recorded[0][0])]
+async def test_downloads_are_real_and_verified(recorded: list[list[RunEvent]], tmp_path: Path) -> None:
+    saved = [output.result for output in outputs(recorded[0])]
 
     for name, result in zip(
         ("mountain.bin", "river.bin"), sorted(saved, key=lambda result: result.call_id), strict=True
@@ -83,16 +63,16 @@ async def test_downloads_are_real_and_verified(
         assert result.text == f'{{"file":"{name}","bytes":{FILES[name]},"sha256":"{sha256}","verified":true}}'
 
 
-async def test_two_downloads_run_side_by_side(recorded: tuple[list[list[RunEvent]], tuple[str, ...]]) -> None:
-    kinds = [type(event) for event in recorded[0][0] if isinstance(event, ToolStarted | Output)]
+async def test_two_downloads_run_side_by_side(recorded: list[list[RunEvent]]) -> None:
+    kinds = [type(event) for event in recorded[0] if isinstance(event, ToolStarted | Output)]
 
     assert kinds == [ToolStarted, ToolStarted, Output, Output]
 
 
-async def test_progress_grows_to_the_size_of_the_file(recorded: tuple[list[list[RunEvent]], tuple[str, ...]]) -> None:
+async def test_progress_grows_to_the_size_of_the_file(recorded: list[list[RunEvent]]) -> None:
     progress = [
         event.data
-        for event in recorded[0][0]
+        for event in recorded[0]
         if isinstance(event, Intermediate) and isinstance(event.data, Progress) and event.data.file == "mountain.bin"
     ]
 
@@ -101,9 +81,9 @@ async def test_progress_grows_to_the_size_of_the_file(recorded: tuple[list[list[
     assert progress[-1].bytes == progress[-1].total_bytes == FILES["mountain.bin"]
 
 
-async def test_the_model_gets_the_hits_that_were_shown(recorded: tuple[list[list[RunEvent]], tuple[str, ...]]) -> None:
-    hits = [event.data for event in recorded[0][1] if isinstance(event, Intermediate)]
-    (output,) = outputs(recorded[0][1])
+async def test_the_model_gets_the_hits_that_were_shown(recorded: list[list[RunEvent]]) -> None:
+    hits = [event.data for event in recorded[1] if isinstance(event, Intermediate)]
+    (output,) = outputs(recorded[1])
 
     assert isinstance(output.result, Value)
     assert len(hits) == 3
@@ -111,10 +91,10 @@ async def test_the_model_gets_the_hits_that_were_shown(recorded: tuple[list[list
 
 
 async def test_the_turn_of_the_subagent_is_shown_inside_its_call(
-    recorded: tuple[list[list[RunEvent]], tuple[str, ...]],
+    recorded: list[list[RunEvent]],
 ) -> None:
-    inner = [innermost for path, innermost in map(walk, recorded[0][2]) if path]
-    results = [output.result for output in outputs(recorded[0][2]) if output.tool == "ask_subagent"]
+    inner = [innermost for path, innermost in map(walk, recorded[2]) if path]
+    results = [output.result for output in outputs(recorded[2]) if output.tool == "ask_subagent"]
 
     assert isinstance(results[0], Value)
     assert "".join(getattr(event, "text", "") for event in inner) == results[0].text

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from time import monotonic
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.text import Text
 
 from .bars import Bar
@@ -204,7 +204,9 @@ def _ending(call: Called, width: int) -> list[Text]:
 def _last_rows(label: str, text: str, style: str, width: int) -> list[Text]:
     """A word, and a text that is shortened to a few rows."""
     said = on_one_line(text, width * RESULT_ROWS)
-    rows = wrapped(f"{label} {said}".rstrip(), width - 2)
+    whole = f"{label} {said}".rstrip()
+    is_prose = max(map(len, whole.split())) < width // 2
+    rows = wrapped(whole, width - 2) if is_prose else chop_cells(whole, width - 2)
     if len(rows) > RESULT_ROWS:
         rows = [*rows[: RESULT_ROWS - 1], f"{set_cell_size(rows[RESULT_ROWS - 1], width - 3).rstrip()}…"]
     first, *more = rows

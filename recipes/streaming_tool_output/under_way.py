@@ -1,4 +1,4 @@
-"""What has happened in a run, and what is under way: for the last line, and for the line after an interruption."""
+"""What is under way in a run: for the line after an interruption."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from typing import Any
 from streamkit import Output, RunEvent, ToolStarted, TurnEnded, TurnStarted, walk
 
 
-class Tally:
-    """Counts the events of a run: `flow.tap(tally.feed)`. Those of inner runs count, too."""
+class UnderWay:
+    """Follows the events of runs: `flow.tap(under_way.feed)`."""
 
     def __init__(self) -> None:
         self.questions = 0
-        self._calls = 0
-        self._turns = 0
-        self._tokens = 0
         self._writing = 0  # turns that have started and not ended
         self._running: dict[str, str] = {}  # the outer calls, by id
 
@@ -23,25 +20,14 @@ class Tally:
         match innermost:
             case TurnStarted():
                 self._writing += 1
-            case TurnEnded(turn=turn):
+            case TurnEnded():
                 self._writing -= 1
-                self._turns += 1
-                self._tokens += turn.usage.input_tokens + turn.usage.output_tokens
-            case ToolStarted(call_id=call_id, tool=tool, arguments=arguments):
-                self._calls += 1
-                if not path:
-                    self._running[call_id] = described(tool, arguments)
+            case ToolStarted(call_id=call_id, tool=tool, arguments=arguments) if not path:
+                self._running[call_id] = described(tool, arguments)
             case Output(call_id=call_id) if not path:
                 self._running.pop(call_id, None)
 
-    def summary(self, seconds: float) -> tuple[str, ...]:
-        """The counts, each with its word."""
-        counts = [(self.questions, "question"), (self._calls, "call"), (self._turns, "model turn")]
-        if self._tokens:  # not every model counts them
-            counts.append((self._tokens, "token"))
-        return (*(counted(number, what) for number, what in counts), f"{seconds:.1f} seconds")
-
-    def under_way(self) -> str:
+    def told(self) -> str:
         """What an interruption cuts off, as the rest of a sentence that begins with "cancelled"."""
         if self._running:
             return f"while {listed(list(self._running.values()))} ran"
@@ -58,7 +44,3 @@ def described(tool: str, arguments: dict[str, Any]) -> str:
 
 def listed(things: list[str]) -> str:
     return " and ".join([", ".join(things[:-1]), things[-1]] if things[1:] else things)
-
-
-def counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
