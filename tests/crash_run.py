@@ -32,6 +32,7 @@ from streamkit import (
     user,
 )
 from streamkit.journal.journals import Journal
+from streamkit.journal.log import RunLog
 from streamkit.testing import ScriptedModel, call
 from streamkit.tool_events import walk
 
@@ -40,9 +41,13 @@ from .crash_points import Points
 RUN = "r"
 GO = (user("Do all of it."),)
 
+PAUSE = object()
+"""The model takes so long that all it has said is written down."""
+
 TURNS: tuple[tuple[Any, ...], ...] = (
     (
         "I see. ",
+        PAUSE,
         call("look", {"at": "lake"}, call_id="look", split=2),
         call("upload", {"photo": "lake", "pieces": 3}, call_id="upload"),
         call("mail", {"to": "Ann"}, call_id="mail"),
@@ -53,15 +58,17 @@ TURNS: tuple[tuple[Any, ...], ...] = (
     ),
     (
         "More. ",
+        PAUSE,
         call("mail", {"to": "Bob"}, call_id="mail 2"),
         call("upload", {"photo": "sea", "pieces": 2}, call_id="up 2"),
     ),
-    ("Do", "ne."),
+    ("Do", PAUSE, "ne."),
 )
 INNER_TURNS: tuple[tuple[Any, ...], ...] = (
     (
         "I tidy. ",
         call("mail", {"to": "Cid"}, call_id="mail"),  # the ids of the outer run, once more
+        PAUSE,
         call("upload", {"photo": "hall", "pieces": 2}, call_id="upload"),
         call("pay", {"euros": 9}, call_id="pay"),
     ),
@@ -171,7 +178,7 @@ def delegate(context: ToolContext[World], task: str) -> Flow[RunEvent, str]:
     async def work(out: Sink[RunEvent]) -> str:
         async with context.context.journal.drive(context.execution_id) as run:
             start = run.conversation or (user(task),)
-            model = Planned(INNER_TURNS)
+            model = Planned(INNER_TURNS, run)
             world = context.context
             inner = converse(model, INNER_TOOLKIT, start, authorize=world.desk.authorize, context=world, journal=run)
             return last_text(await out.forward(inner))
@@ -188,11 +195,14 @@ class Planned:
     """A model that says the turn which comes next in the history, so it needs to remember nothing. All have text."""
 
     turns: tuple[tuple[Any, ...], ...]
+    run: RunLog | None = None
     name: str = "planned"
 
     def stream_turn(self, request: TurnRequest) -> Flow[TurnEvent, Turn]:
         said = [item for item in request.history if isinstance(item, Message) and item.role == "assistant"]
-        return ScriptedModel(self.turns[len(said)]).stream_turn(request)
+        pause = anyio.lowlevel.checkpoint if self.run is None else self.run.flush
+        parts = [pause if part is PAUSE else part for part in self.turns[len(said)]]
+        return ScriptedModel(parts).stream_turn(request)
 
 
 def last_text(state: Conversation) -> str:
@@ -216,7 +226,7 @@ async def live(journal: Journal, deeds: Path, points: Points) -> None:
     world = World(deeds, journal, ApprovalDesk(), points)
     async with journal.drive(RUN) as run:
         flow = converse(
-            Planned(TURNS),
+            Planned(TURNS, run),
             TOOLKIT,
             run.conversation or GO,
             authorize=world.desk.authorize,
