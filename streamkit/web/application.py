@@ -16,11 +16,14 @@ from starlette.types import Receive, Scope, Send
 from ..journal.journals import Journal
 from ..redaction import Redact
 from ..wire.encoding import json_of
+from ..wire.seals import Seal
+from .ag_ui_routes import AgUiRoutes
+from .ai_sdk_routes import AiSdkRoutes
 from .body import KEEPALIVE_SECONDS, STALL_SECONDS
 from .ended import EndedRuns
 from .guards import Authenticate, Guards
-from .hosting import Host, Times
-from .native_routes import RUN_ID, NativeRoutes
+from .hosting import RUN_ID, Host, Times
+from .native_routes import NativeRoutes
 from .runs import LiveRuns, Start
 
 
@@ -53,6 +56,7 @@ def app(
     resumable: bool = False,
     allowed_origins: Collection[str] = (),
     redact: Redact | None = None,
+    secret: bytes | None = None,
     keepalive_seconds: float = KEEPALIVE_SECONDS,
     stall_seconds: float = STALL_SECONDS,
     decision_seconds: float | None = 3600,
@@ -74,7 +78,9 @@ def app(
     after the process died. resumable: a client that leaves does not end its run; else it is cancelled within a second.
     allowed_origins: of pages of elsewhere that may use the app, as in "https://example.org"; "*" is all of them, and
     sends no cookies.
-    redact: what goes out instead of arguments and values.
+    redact: what goes out instead of arguments and values. secret: signs what clients that hold the conversation (AI
+    SDK, AG-UI) are asked to approve, so that they approve nothing else: at least 16 bytes, the same in all processes;
+    None makes one, and what was asked before a restart can be approved no more.
 
     keepalive_seconds, stall_seconds: as of `FlowResponse`. decision_seconds: a question that nobody answers in this
     time is denied; None waits for ever. max_body_bytes: of a request. max_runs: that go on at once; more are refused
@@ -93,8 +99,13 @@ def app(
         times=Times(keepalive_seconds=keepalive_seconds, stall_seconds=stall_seconds),
     )
     guards = Guards(authenticate=authenticate, allowed_origins=allowed_origins, max_body_bytes=max_body_bytes)
+    seal = Seal(secret)
     served = Starlette(
-        routes=NativeRoutes(host, guards, redact).routes,
+        routes=[
+            *NativeRoutes(host, guards, redact).routes,
+            *AiSdkRoutes(host, guards, redact, seal).routes,
+            *AgUiRoutes(host, guards, redact, seal).routes,
+        ],
         middleware=_cross_origin(allowed_origins),
         exception_handlers={HTTPException: _refuse, ClientDisconnect: _say_nothing, Exception: _fail},
         lifespan=lambda served: host.running(),

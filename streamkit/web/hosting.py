@@ -23,6 +23,9 @@ from .replay import Replaying, replayed, standing_of
 from .response import FlowResponse
 from .runs import LiveRuns, Run, Start
 
+RUN_ID = "x-run-id"
+"""The header of a response that says which run it is."""
+
 LEFT = "its client has left"
 
 logger = logging.getLogger("streamkit")

@@ -18,14 +18,11 @@ from ..wire.encoding import Values, json_of
 from ..wire.native import NativeEncoder
 from .ended import Ended
 from .guards import Guards
-from .hosting import Host
+from .hosting import RUN_ID, Host
 from .owners import new_run_id, owns
 from .replay import Replaying, has_more
 from .requests import CancelBody, RunBody, VerdictBody, conversation_of
 from .runs import Run
-
-RUN_ID = "x-run-id"
-"""The header of a response that says which run it is."""
 
 
 class NativeRoutes:

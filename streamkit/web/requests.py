@@ -14,6 +14,9 @@ from ..history import Conversation, Transcript, cancel_pending
 from ..items import Image, Item, Message, user
 from ..journal.log import RunLog
 from ..running import Running
+from ..toolkit import Toolkit
+
+NO_TOOLS = Toolkit()
 
 UNFINISHED = "This call was cut off with its run: what it did until then is not known."
 UNDECIDED = "This call did not run: nobody decided about it before the person went on."
@@ -26,6 +29,7 @@ class RunRequest:
     conversation: what goes on: the history, and what the person says now; or with calls that wait for a verdict.
     authorize, running, journal: to be handed on to `converse`, so that verdicts and cancels reach the run, and it is
     written down where the app has a journal. user: what `authenticate` gave. data: what else the body holds, unchecked.
+    instructions, client_tools: what a client of AG-UI would tell the model, and the tools that it answers itself.
 
     The client may have sent the history itself: it is what a user says, and no evidence of anything.
     """
@@ -37,6 +41,14 @@ class RunRequest:
     journal: RunLog | None = None
     user: Any = None
     data: Any = None
+    instructions: str = ""
+    client_tools: Toolkit = NO_TOOLS
+
+    def toolkit_with(self, toolkit: Toolkit) -> Toolkit:
+        """These tools, and those of the client. One that takes the name of one of these is refused."""
+        if shared := sorted({*self.client_tools.names} & {*toolkit.names}):
+            raise HTTPException(422, f"the server has tools of its own that are named {', '.join(shared)}")
+        return toolkit | self.client_tools
 
 
 class Said(msgspec.Struct, forbid_unknown_fields=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import anyio
@@ -23,6 +23,8 @@ from ..flows import Flow
 from ..groups import LoneErrorGroup
 from ..redaction import Redact
 from ..tool_events import RunEvent
+from ..wire.ag_ui import AgUiEncoder
+from ..wire.ai_sdk import AiSdkEncoder
 from ..wire.encoding import Encoder
 from ..wire.native import NativeEncoder
 from .body import KEEPALIVE_SECONDS, STALL_SECONDS, Body
@@ -35,9 +37,9 @@ logger = logging.getLogger("streamkit")
 class FlowResponse(Response):
     """Answers with the events of a flow: it is opened when the response is sent, and cancelled when the client leaves.
 
-    protocol: "native", or an encoder, which knows the id of its run. redact: what goes out instead of arguments and
-    values. An error of the flow is logged, and the client reads of it in the stream, which is closed in good order. A
-    client that reads slowly slows the tools down.
+    protocol: by its name, or an encoder, which knows the ids of its run and client. redact: what goes out instead of
+    arguments and values. An error of the flow is logged, and the client reads of it in the stream, which is closed in
+    good order. A client that reads slowly slows the tools down.
 
     keepalive_seconds: after at most so long without an event a comment is sent. stall_seconds: a client that takes
     nothing for so long has gone. The flow is not opened for HEAD.
@@ -46,7 +48,7 @@ class FlowResponse(Response):
     def __init__(
         self,
         flow: Flow[RunEvent, object],
-        protocol: Literal["native"] | Encoder = "native",
+        protocol: Literal["native", "ai-sdk", "ag-ui"] | Encoder = "native",
         *,
         redact: Redact | None = None,
         keepalive_seconds: float = KEEPALIVE_SECONDS,
@@ -117,6 +119,13 @@ def encoder_for(protocol: str | Encoder, redact: Redact | None) -> Encoder:
         if redact is not None:
             raise TypeError("an encoder that is made already hides by itself: give redact= to it")
         return protocol
-    if protocol == "native":
-        return NativeEncoder(run_id=secrets.token_urlsafe(16), redact=redact)
-    raise ValueError(f"protocol is 'native', or an encoder, not {protocol!r}")
+    if protocol not in ENCODERS:
+        raise ValueError(f"protocol is one of {', '.join(map(repr, ENCODERS))}, or an encoder, not {protocol!r}")
+    return ENCODERS[protocol](run_id=secrets.token_urlsafe(16), redact=redact)
+
+
+ENCODERS: Mapping[str, Callable[..., Encoder]] = {
+    "native": NativeEncoder,
+    "ai-sdk": AiSdkEncoder,
+    "ag-ui": AgUiEncoder,
+}

@@ -31,7 +31,8 @@ Start = Callable[[RunRequest], Flow[RunEvent, Conversation]]
 class Run:
     """A run, from the request for it to its end.
 
-    conversation: that goes on; None where the journal knows it. authorize: who decides; None is the desk.
+    conversation: that goes on; None where the journal knows it. authorize: who decides; None is the desk. about: what
+    else stands in its `RunRequest`.
     ended: None until it is over. over: set when nobody drives it any more.
     """
 
@@ -42,8 +43,7 @@ class Run:
         *,
         desk: ApprovalDesk,
         authorize: Authorize | None = None,
-        user: Any = None,
-        data: Any = None,
+        **about: Any,
     ) -> None:
         self.run_id = run_id
         self.desk = desk
@@ -52,8 +52,7 @@ class Run:
         self.over = anyio.Event()
         self._conversation = conversation
         self._authorize = authorize or desk.authorize
-        self._user = user
-        self._data = data
+        self._about = about
         self._scope: anyio.CancelScope | None = None
         self._why_stopped: str | None = None
 
@@ -63,7 +62,7 @@ class Run:
         if not conversation:
             raise HTTPException(409, "of this run nothing is written down that could go on")
         flow: object = start(
-            RunRequest(self.run_id, conversation, self._authorize, self.running, journal, self._user, self._data)
+            RunRequest(self.run_id, conversation, self._authorize, self.running, journal, **self._about)
         )
         if inspect.iscoroutine(flow):
             flow.close()  # or else a warning about it follows the error

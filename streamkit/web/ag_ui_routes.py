@@ -1,0 +1,47 @@
+"""The route of AG-UI: `new HttpAgent({url: "/ag-ui"})`. The client holds the conversation, and may have tools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ..errors import MessagesRefused, VerdictRefused
+from ..redaction import Redact
+from ..wire.ag_ui_input import from_run_input
+from ..wire.seals import Seal
+from .guards import Guards
+from .hosting import RUN_ID, Host
+from .owners import new_run_id
+
+
+class AgUiRoutes:
+    """redact: what is seen instead of arguments and values. seal: what clients are asked to approve."""
+
+    def __init__(self, host: Host, guards: Guards, redact: Redact | None, seal: Seal) -> None:
+        self._host = host
+        self._guards = guards
+        self._redact = redact
+        self._seal = seal
+        self.routes = [Route("/ag-ui", self._answer, methods=["POST"])]
+
+    async def _answer(self, request: Request) -> Response:
+        user, body = await self._guards.user_and_body(request, dict[str, Any])
+        try:
+            asked = from_run_input(body, seal=self._seal)
+            authorize = asked.authorize()
+        except (MessagesRefused, VerdictRefused) as refused:
+            raise HTTPException(422, str(refused)) from refused
+        run = self._host.new_run(
+            new_run_id(user),
+            asked.conversation,
+            authorize=authorize,
+            user=user,
+            data=asked.data,
+            instructions=asked.instructions,
+            client_tools=asked.tools,
+        )
+        return await self._host.answer(run, asked.encoder(redact=self._redact), headers={RUN_ID: run.run_id})

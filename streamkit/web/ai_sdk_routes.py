@@ -1,0 +1,91 @@
+"""The routes of AI SDK's `DefaultChatTransport`: `useChat({transport: new DefaultChatTransport({api: "/ai-sdk"})})`.
+
+The client holds the conversation and sends it with each request, approvals and outputs of its own tools included. A run
+that is written down and goes on without its client is picked up with `resumeStream()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ..desk import from_verdicts
+from ..errors import MessagesRefused, VerdictRefused
+from ..redaction import Redact
+from ..wire.ai_sdk import AiSdkEncoder
+from ..wire.seals import Seal
+from ..wire.ui_messages import from_ui_messages
+from .guards import Guards
+from .hosting import RUN_ID, Host
+from .owners import name_of, new_run_id
+
+MAX_CHAT_ID_CHARS = 256
+ANOTHER_MESSAGE = "another message came in this chat"
+
+
+class _ChatRun(NamedTuple):
+    """The run of a chat that began last."""
+
+    run_id: str
+    encoder: Callable[[], AiSdkEncoder]
+
+
+class AiSdkRoutes:
+    """redact: what is seen instead of arguments and values. seal: what clients are asked to approve."""
+
+    def __init__(self, host: Host, guards: Guards, redact: Redact | None, seal: Seal) -> None:
+        self._host = host
+        self._guards = guards
+        self._redact = redact
+        self._seal = seal
+        self._chats: dict[tuple[bytes, str], _ChatRun] = {}  # by user and chat
+        self.routes = [
+            Route("/ai-sdk", self._answer, methods=["POST"]),
+            Route("/ai-sdk/{chat_id}/stream", self._go_on, methods=["GET"]),
+        ]
+
+    async def _answer(self, request: Request) -> Response:
+        user, body = await self._guards.user_and_body(request, dict[str, Any])
+        chat_id = body.pop("id", None)
+        if not isinstance(chat_id, str) or not 0 < len(chat_id) <= MAX_CHAT_ID_CHARS:
+            raise HTTPException(422, f"the id of a chat has 1 to {MAX_CHAT_ID_CHARS} characters")
+        try:
+            chat = from_ui_messages(body.pop("messages", None), seal=self._seal, chat_id=chat_id)
+            authorize = from_verdicts(chat.verdicts, chat.conversation)
+        except (MessagesRefused, VerdictRefused) as refused:
+            raise HTTPException(422, str(refused)) from refused
+        run_id = new_run_id(user)
+        run = self._host.new_run(run_id, chat.conversation, authorize=authorize, user=user, data=body)
+        encoder = partial(
+            AiSdkEncoder,
+            run_id=chat.message_id or run_id,
+            known_calls=chat.known_calls,
+            seal=self._seal,
+            chat_id=chat_id,
+            redact=self._redact,
+        )
+        response = await self._host.answer(run, encoder(), headers={RUN_ID: run_id})
+        self._take_over((name_of(user), chat_id), _ChatRun(run_id, encoder))
+        return response
+
+    def _take_over(self, chat: tuple[bytes, str], begun: _ChatRun) -> None:
+        """A chat has one run. The one before might go on without its client, for nobody."""
+        runs = self._host.live.by_id
+        before = self._chats.get(chat)
+        if before is not None and before.run_id in runs and self._host.journal is not None:
+            runs[before.run_id].stop(ANOTHER_MESSAGE)
+        self._chats = {known: run for known, run in self._chats.items() if run.run_id in runs}
+        self._chats[chat] = begun
+
+    async def _go_on(self, request: Request) -> Response:
+        user = await self._guards.user(request)
+        chat = self._chats.get((name_of(user), request.path_params["chat_id"]))
+        if chat is None or self._host.journal is None or chat.run_id not in self._host.live.by_id:
+            return Response(status_code=204)
+        return self._host.watch(chat.run_id, chat.encoder(), headers={RUN_ID: chat.run_id})
