@@ -37,12 +37,14 @@ from ..turns import (
     ToolInputAvailable,
     ToolInputDelta,
     ToolInputStart,
+    Turn,
     TurnEnded,
 )
 from .ag_ui_calls import CallFrames
 from .ag_ui_ends import Asked, UsageByModel, interrupt
 from .ag_ui_runs import Runs
 from .ag_ui_scopes import Scope, ours, sse
+from .ag_ui_turns import kept_turn
 from .encoding import EVENT_STREAM, STREAM_HEADERS, VALUE_LIMIT_BYTES, Values, json_of, told
 from .open_calls import OpenCall, OpenCalls, Phase, Seen
 from .seals import Seal
@@ -56,7 +58,7 @@ class AgUiEncoder:
     run_id, thread_id: as the client named them. client_tools: the names of the tools that the client answers.
     conversation: that the run goes on with: its calls are known to the client, so no new one gets an id of theirs, and
     those that wait are not told of again. seal: makes the ids of interrupts, so that a client answers only what it was
-    asked.
+    asked, and closes what the client keeps for a provider.
     """
 
     media_type = EVENT_STREAM
@@ -75,6 +77,7 @@ class AgUiEncoder:
     ) -> None:
         self._run = {"threadId": run_id if thread_id is None else thread_id, "runId": run_id}
         self._redaction = None if redact is None else Redaction(redact)
+        self._value_limit_bytes = value_limit_bytes
         self._values = Values(value_limit_bytes)
         self._client_tools = frozenset(client_tools)
         self._seal = seal
@@ -109,6 +112,7 @@ class AgUiEncoder:
         begun, scope = self._runs.scope_of(event, seen.path)
         if isinstance(seen.event, TurnEnded):
             self._usage.add(seen.event.turn)
+            begun += b"" if seen.path else self._kept(seen.event.turn)
         if seen.call is None:
             return begun + scope.of(seen.event)
         if not seen.path:
@@ -183,6 +187,18 @@ class AgUiEncoder:
         if not call.path:
             self._asked[call.id] = Asked(event.execution_id, self._values.of(event.card))
         return self._frames.asked(event, call, scope)
+
+    def _kept(self, turn: Turn) -> bytes:
+        """What the client shall keep of a turn; nothing where something is hidden from it."""
+        message_id = self._outer.told_message
+        if self._seal is None or self._redaction is not None or message_id is None:
+            return b""
+        thread_id, limit_bytes = self._run["threadId"], self._value_limit_bytes
+        kept = kept_turn(turn, self._wire_ids, self._seal, thread_id, limit_bytes=limit_bytes)
+        if kept is None:
+            return b""
+        about = {"subtype": "message", "entityId": message_id, "encryptedValue": kept}
+        return self._outer.close() + sse("REASONING_ENCRYPTED_VALUE", about)
 
     def _recall(self, conversation: Conversation) -> None:
         """Take the ids of calls that the client knows."""

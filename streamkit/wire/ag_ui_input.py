@@ -32,6 +32,7 @@ from .ag_ui import AgUiEncoder
 from .ag_ui_ends import interrupt_id
 from .ag_ui_messages import NO_RESULT, ModelTurn, read_messages
 from .ag_ui_records import Offered, Resume, RunAgentInput
+from .ag_ui_turns import items_of
 from .encoding import VALUE_LIMIT_BYTES
 from .seals import Seal
 
@@ -106,7 +107,9 @@ def from_run_input(body: object, *, seal: Seal | None = None) -> AgUiInput:
     """
     read = body if isinstance(body, RunAgentInput) else _read(body)
     _check_size(read)
-    history, open_turn = read_messages(read.messages)
+    history, open_turn = read_messages(
+        read.messages, lambda kept: None if seal is None else items_of(kept, seal, read.thread_id)
+    )
     tools = _tools(read.tools or ())
     conversation = Conversation(history)
     if open_turn is not None and (read.resume or any(call.name in tools for call in open_turn.calls)):

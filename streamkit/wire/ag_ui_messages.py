@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
 
 from ..codec.json_object import nests_deeper_than, object_text
 from ..errors import MessagesRefused
@@ -21,6 +23,10 @@ from .ag_ui_records import Called, ContentPart, Said
 NO_RESULT = "This call has no result: it was cut off, or the person went on without it. It may have happened."
 
 
+Keeping = Callable[[str], tuple[TurnItem, ...] | None]
+"""The items of a turn that the client has kept for us."""
+
+
 class ModelTurn:
     """What the model said up to the results of its calls. answers: by call id."""
 
@@ -29,6 +35,7 @@ class ModelTurn:
         self.items: list[TurnItem] = []
         self.answers: dict[str, ToolOutput] = {}
         self._told_ids: dict[str, str] = {}  # of the calls, as the client knows them
+        self._is_kept = False
 
     @property
     def calls(self) -> list[ToolCall]:
@@ -38,7 +45,13 @@ class ModelTurn:
     def is_open(self) -> bool:
         return len(self.answers) < len(self.calls)
 
-    def add(self, message: Said, taken: set[str]) -> None:
+    def add(self, message: Said, taken: set[str], kept: tuple[TurnItem, ...] | None) -> None:
+        """Another message of the turn. kept: all of the turn, so that the other messages say nothing new."""
+        if kept is not None and not self.items:
+            self._is_kept = True
+            self.items = [self._placed(item, taken) if isinstance(item, ToolCall) else item for item in kept]
+        if self._is_kept:
+            return
         text = message.content
         if isinstance(text, str) and text.strip() and not message.ours.get("refusal"):
             self.items.append(Message("assistant", text))
@@ -47,6 +60,11 @@ class ModelTurn:
             self._told_ids[call_id] = called.id
             place = len(self.calls)
             self.items.append(ToolCall(call_id, _name(called), _arguments(called), self.turn_id, place))
+
+    def _placed(self, call: ToolCall, taken: set[str]) -> ToolCall:
+        call_id = _free(call.call_id, taken)
+        self._told_ids[call_id] = call.call_id
+        return msgspec.structs.replace(call, call_id=call_id)
 
     def answer(self, message: Said) -> bool:
         """Whether it is the result of one of the calls."""
@@ -68,7 +86,7 @@ class ModelTurn:
         return Turn(self.turn_id, items=tuple(self.items), stop_reason="tool_calls")
 
 
-def read_messages(messages: Sequence[Said]) -> tuple[History, ModelTurn | None]:
+def read_messages(messages: Sequence[Said], keeping: Keeping) -> tuple[History, ModelTurn | None]:
     """The history, and behind it the last turn where calls of it have no result and nothing was said since.
 
     Raises MessagesRefused for what no model can read, such as a film.
@@ -84,7 +102,8 @@ def read_messages(messages: Sequence[Said]) -> tuple[History, ModelTurn | None]:
                 if text.strip() or images:
                     groups.append(Message("user", text, images))
             case "assistant":
-                _turn_of(message, groups).add(message, taken)
+                kept = None if message.encrypted_value is None else keeping(message.encrypted_value)
+                _turn_of(message, groups).add(message, taken, kept)
             case "tool":
                 turns = (group for group in reversed(groups) if isinstance(group, ModelTurn))
                 any(turn.answer(message) for turn in turns)  # the result of no call is of no use

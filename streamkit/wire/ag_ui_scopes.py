@@ -179,6 +179,11 @@ class Scope:
             self._main = self._take_id()
         return self._main
 
+    @property
+    def told_message(self) -> str | None:
+        """The same, where the client knows it."""
+        return self._main
+
     def note(self, message_id: str) -> None:
         """A message of the turn was made elsewhere."""
         self._shown.append(message_id)

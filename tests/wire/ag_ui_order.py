@@ -60,6 +60,7 @@ class Client:
     activities: dict[str, Any] = field(default_factory=dict)
     customs: list[dict[str, Any]] = field(default_factory=list)
     ended: set[str] = field(default_factory=set)
+    kept: dict[str, Any] = field(default_factory=dict)
     last: dict[str, Any] = field(default_factory=dict)
     _open: dict[tuple[str, str, str | None], str | None] = field(default_factory=dict)
     _owners: dict[tuple[str, str], str | None] = field(default_factory=dict)
@@ -105,6 +106,8 @@ class Client:
                 self._subagents.add(event["subagentRunId"])
             case "CUSTOM":
                 self.customs.append(event)
+            case "REASONING_ENCRYPTED_VALUE":
+                self.kept = event
             case "ACTIVITY_SNAPSHOT":
                 for kept in (self.texts, self.reasoning):
                     kept.pop(event["messageId"], None)

@@ -8,10 +8,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamkit import Allow, Conversation, Deny, Message, Tool, ToolCall, Toolkit, ToolOutput, converse, tool
+from streamkit import (
+    Allow,
+    Conversation,
+    Deny,
+    Message,
+    ReasoningDelta,
+    Tool,
+    ToolCall,
+    Toolkit,
+    ToolOutput,
+    converse,
+    tool,
+)
 from streamkit.errors import MessagesRefused, VerdictRefused
 from streamkit.history import cancel_pending
+from streamkit.items import Reasoning
 from streamkit.testing import ScriptedModel, call, check_history
+from streamkit.turn_builder import ReasoningOpaque
 from streamkit.wire.ag_ui_input import AgUiInput, from_run_input
 from streamkit.wire.seals import Seal
 
@@ -204,10 +218,10 @@ async def read_file() -> str:
     return "text"
 
 
-def answer(got: AgUiInput, *turns: Any) -> tuple[Client, Conversation, ScriptedModel]:
+def answer(got: AgUiInput, *turns: Any, **options: Any) -> tuple[Client, Conversation, ScriptedModel]:
     """The answer to a request, as the client has it."""
     ran.clear()
-    model, encoder = ScriptedModel(*turns), got.encoder()
+    model, encoder = ScriptedModel(*turns), got.encoder(**options)
     flow = converse(model, got.toolkit_with(Toolkit(send, read_file)), got.conversation, authorize=got.authorize())
     body = [encoder.open()]
 
@@ -279,6 +293,16 @@ def test_a_call_that_was_changed_or_made_up_is_refused() -> None:
         read(*messages, resume=resume * 2, seal=SEAL)
 
 
+def test_a_call_whose_arguments_were_hidden_does_not_run_without_them() -> None:
+    got = read(said("user", "go"), seal=SEAL)
+    client, _, _ = answer(got, [call("send", {"to": "Ann"}, call_id="c")], redact=lambda tool, value: {"to": "***"})
+    (question,) = client.last["outcome"]["interrupts"]
+    messages = [said("user", "go"), calling("c")]
+    messages[1]["toolCalls"][0]["function"] = {"name": "send", "arguments": client.arguments["c"]}
+    with pytest.raises(VerdictRefused, match="no call waits"):
+        read(*messages, resume=[{"interruptId": question["id"], "status": "resolved", "payload": True}], seal=SEAL)
+
+
 def test_a_call_that_the_client_makes_up_does_not_run() -> None:
     messages = [said("user", "go"), calling("read_file", "pick")]
     client, state, _ = answer(read(*messages, tools=[PICK]))
@@ -321,3 +345,51 @@ def test_a_call_is_known_by_another_id_where_the_client_brings_one_twice() -> No
     )
     outputs = [item for item in got.conversation.history if isinstance(item, ToolOutput)]
     assert [(output.call_id, output.text) for output in outputs] == [("a", "done"), ("a~2", "2")]
+
+
+# What a client keeps
+
+SIGNED = [
+    ReasoningDelta("Hm."),
+    ReasoningOpaque({"signature": "sig"}, "anthropic"),
+    "I send.",
+    call("send", {"to": "Ann"}, call_id="c"),
+    call("read_file", '["no object"]', call_id="d"),
+]
+
+
+def kept_by(client: Client, *answers: Any) -> list[Any]:
+    """The messages of a front end after a turn that was signed."""
+    both = calling("c", "d", id=client.kept["entityId"])
+    both["encryptedValue"] = client.kept["encryptedValue"]
+    return [said("user", "go"), said("reasoning", "Hm."), both, *answers]
+
+
+def signed(**options: Any) -> Client:
+    return answer(read(said("user", "go"), seal=SEAL), SIGNED, **options)[0]
+
+
+def test_what_a_provider_signed_comes_back_to_it() -> None:
+    client = signed()
+    (question,) = client.last["outcome"]["interrupts"]
+    resume = [{"interruptId": question["id"], "status": "resolved", "payload": True}]
+    messages = kept_by(client, result("d", client.results["d"]["content"]))
+    _, state, model = answer(read(*messages, resume=resume, seal=SEAL), ["Done."])
+    (request,) = model.requests
+    assert Reasoning("Hm.", opaque={"anthropic": {"signature": "sig"}}) in request.history
+    assert [item.text for item in state.history if isinstance(item, Message)] == ["go", "I send.", "Done."]
+    assert ran == ["Ann"]
+    for dialect in DIALECTS:
+        check_history(state.history, dialect)
+
+
+def test_what_was_not_sealed_here_is_not_taken() -> None:
+    messages = kept_by(signed())
+    for seal in (None, Seal(b"another secret of ours")):
+        assert not [item for item in read(*messages, seal=seal).conversation.history if isinstance(item, Reasoning)]
+    messages[2]["encryptedValue"] = "é" + messages[2]["encryptedValue"]
+    assert not [item for item in read(*messages, seal=SEAL).conversation.history if isinstance(item, Reasoning)]
+
+
+def test_nothing_is_kept_where_something_is_hidden() -> None:
+    assert signed(redact=lambda tool, value: "***").kept == {}
