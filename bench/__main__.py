@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from . import channel, decoding, execution, growing, importing, journal, partial, peers, reducing, turns
+from . import channel, decoding, execution, growing, importing, journal, partial, peers, reducing, turns, wire
 from .measure import Figure, Skipped
 
 SUBJECTS: dict[str, Callable[[], Iterator[Figure | Skipped]]] = {
@@ -24,6 +24,7 @@ SUBJECTS: dict[str, Callable[[], Iterator[Figure | Skipped]]] = {
     "turns": turns.figures,
     "growing": growing.figures,
     "journal": journal.figures,
+    "wire": wire.figures,
     "importing": importing.figures,
     "peers": peers.figures,
 }

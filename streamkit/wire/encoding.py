@@ -9,6 +9,7 @@ import msgspec
 
 from ..codec.surrogates import whole
 from ..errors import AnswerError, ModelError, RunStopped, ToolError, WorkCancelled
+from ..journal.entry import encode as json_of_a_user
 from ..journal.entry import plain
 from ..tool_events import RunEvent
 
@@ -85,12 +86,16 @@ class Values:
         self._limit_bytes = limit_bytes
 
     def of(self, value: Any) -> msgspec.Raw:
+        return msgspec.Raw(self.written(value))
+
+    def written(self, value: Any) -> bytes:
+        """The same as bytes."""
         written = _written(value)
         if len(written) <= self._limit_bytes:
-            return msgspec.Raw(written)
+            return written
         text = value if isinstance(value, str) else written[: 4 * HEAD_CHARS].decode(errors="ignore")
         head = whole(text[:HEAD_CHARS])
-        return msgspec.Raw(_encode({"truncated": True, "bytes": len(written), "head": head}))
+        return _encode({"truncated": True, "bytes": len(written), "head": head})
 
     def of_json(self, text: str) -> msgspec.Raw:
         """Of a value that is JSON already, such as the arguments of a call."""
@@ -110,7 +115,10 @@ class Values:
 def _written(value: Any) -> bytes:
     """A value as JSON; whatever it does when it is looked at, there is something to show."""
     try:
-        return json_of(value if isinstance(value, msgspec.Raw | str) else plain(value))
+        try:
+            return json_of_a_user(value)
+        except UnicodeEncodeError:
+            return json_of(plain(value))
     except Exception:
         return json_of(f"<{type(value).__name__}>")
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from ..history import Conversation
 from ..items import ProviderTool, UnknownItem
 from ..redaction import Redact, Redaction
-from ..tool_events import ApprovalRequested, Output, RunEvent, ToolStarted
+from ..tool_events import ApprovalRequested, Intermediate, Output, RunEvent, ToolStarted
 from ..turns import (
     ReasoningDelta,
     RefusalDelta,
@@ -55,7 +55,7 @@ class NativeEncoder:
         return self._written([frames.Start(self._run_id, frames.PROTOCOL)])
 
     def event(self, event: RunEvent) -> bytes:
-        # Most events are pieces of the text, or of a call, of the outer run: theirs are not even records.
+        # Most events are pieces of the text or of a call of the outer run, or what a call shows: they make no records.
         if type(event) is TextDelta and (head := self._parts.text_head) is not None:
             self._number += 1
             return b"id: %d\ndata: %b%b}\n\n" % (self._number, head, json_of(event.text))
@@ -63,6 +63,11 @@ class NativeEncoder:
             written.pieces.append(event.delta)
             self._number += 1
             return b"id: %d\ndata: %b%b}\n\n" % (self._number, written.head, json_of(event.delta))
+        if type(event) is Intermediate and event.event is None:
+            running = self._call_frames.runs.get(event.call_id)
+            if running is not None:
+                self._number += 1
+                return b"id: %d\ndata: %b%b}\n\n" % (self._number, running, self._values.written(event.data))
         seen = event if self._redaction is None else self._redaction.event(event)
         return b"" if seen is None else self._written(self._frames(self._calls.see(seen)))
 

@@ -18,11 +18,13 @@ from .open_calls import OpenCall, Phase, Seen
 class CallFrames:
     """The frames of the events of calls. has_deltas: what the model writes may be shown piece by piece.
 
-    strides: by the id that the run knows, the calls of the outer run that are being written: for who is in a hurry.
+    strides, runs: by the id that the run knows, the calls of the outer run that are being written, and `head_of` the
+    progress of those that run: for who is in a hurry.
     """
 
     def __init__(self, values: Values, *, has_deltas: bool) -> None:
         self.strides: dict[str, Input] = {}
+        self.runs: dict[str, bytes] = {}
         self._values = values
         self._has_deltas = has_deltas
         self._inputs: dict[str, Input] = {}  # all calls that are being written, by their ids on the wire
@@ -89,12 +91,16 @@ class CallFrames:
 
     def _started(self, event: ToolStarted, call: OpenCall) -> list[Frame]:
         given = self._values.of(event.arguments)
+        if not call.path and self._has_deltas:
+            self.runs[event.call_id] = head_of(frames.ToolProgress(call.id, ""))
         return [frames.ToolStart(call.id, event.execution_id, event.tool, given, event.attempt, path=call.path)]
 
     def _progress(self, event: Intermediate, call: OpenCall) -> list[Frame]:
         return [frames.ToolProgress(call.id, self._values.of(event.data), path=call.path)]
 
     def _ended(self, event: Output, call: OpenCall) -> list[Frame]:
+        if not call.path:
+            self.runs.pop(event.call_id, None)
         match event.result:
             case Value(value=value, text=text, usage=usage):
                 shown, read = self._values.of(value), self._values.text(text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import NamedTuple, cast, get_args
 
 from ..codec.surrogates import whole
 from ..tool_events import ApprovalRequested, Intermediate, Output, RunEvent, ToolEvent, ToolInputField, ToolStarted
@@ -60,7 +60,7 @@ _AFTER: dict[type, Phase] = {
     ToolStarted: Phase.RUNNING,
     Output: Phase.OVER,
 }
-OfACall = ToolInputEvent | ToolInputField | ToolEvent
+_OF_A_CALL = frozenset(get_args(ToolInputEvent | ToolInputField | ToolEvent))
 
 
 class OpenCalls:
@@ -77,8 +77,9 @@ class OpenCalls:
             around.has_inner_events = True
             path = (*path, around.id)
             event = event.event
-        if not isinstance(event, OfACall):
+        if type(event) not in _OF_A_CALL:
             return Seen(event, path, None, Phase.UNTOLD)
+        event = cast(ToolInputEvent | ToolInputField | ToolEvent, event)
         if type(event) is ToolInputStart:
             call = self._begin(path, event.call_id, event.tool)
         else:
