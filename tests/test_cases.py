@@ -11,7 +11,7 @@ import pytest
 
 TESTS = Path(__file__).parent
 CASES = TESTS.parents[1] / "shared" / "cases"
-FILES = ("approval", "durability", "tool_execution", "loop", "memory", "validation", "mcp")
+FILES = ("approval", "durability", "tool_execution", "loop", "memory", "validation", "mcp", "wire")
 
 APPROVAL = "test_approval_cases.py"
 DURABILITY = "journal/test_durability_cases.py"
@@ -88,6 +88,9 @@ PLAYED = {
     "valid-heal-once": (VALIDATION, "heal_once"),
     "valid-heal-gives-up": (VALIDATION, "heal_gives_up"),
     "valid-invalid-json-is-told": (VALIDATION, "invalid_json_is_told"),
+    "loop-outer-framework-error-visible": (
+        "web/test_response.py", "an_error_after_the_head_is_told_in_the_body_and_logged_once",
+    ),
     "wire-ui-start-before-delta": (AI_SDK, "parts_have_their_start_and_their_end"),
     "wire-ui-error-before-any-part": (AI_SDK, "an_error_before_anything_is_one_frame"),
     "wire-ui-abandoned-call": (AI_SDK, "a_call_that_never_runs_is_closed_with_its_reason"),
