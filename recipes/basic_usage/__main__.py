@@ -1,56 +1,40 @@
-"""`python -m recipes.basic_usage --model scripted|local|openai:NAME [QUESTION]`"""
+"""`python -m recipes.basic_usage --model local|scripted|PROVIDER:NAME [QUESTION]`"""
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
-import anyio
-
-from streamkit import StreamkitError
-from streamkit.local import local_model
-from streamkit.providers.openai_chat import openai_chat
+from streamkit.local import open_model
+from streamkit.terminal import run_program, show
 from streamkit.testing import ScriptedModel, call
 
-from .recipe import show_answer
+from .recipe import answer
 
 QUESTION = "Count the letter r in the word strawberry."
 
 
-async def main(model: str, question: str) -> None:
-    if model == "local":
-        async with local_model() as local:
-            await show_answer(local, question)
-    elif model == "scripted":
-        script = [call("count_letter", {"word": "strawberry", "letter": "r"}, split=4)], ["There are three."]
-        await show_answer(ScriptedModel(*script), question)
-    else:
-        await show_answer(openai_chat(model.removeprefix("openai:")), question)
+async def main(model_name: str, question: str) -> None:
+    print(question, flush=True)
+    async with open_model(model_name, scripted=scripted_model) as model:
+        conversation = await show(answer(model, question))
+    print(f"({conversation.ended} after {conversation.turns} turns)", flush=True)
+
+
+def scripted_model() -> ScriptedModel:
+    return ScriptedModel([call("count_letter", {"word": "strawberry", "letter": "r"}, split=4)], ["There are three."])
 
 
 def run() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m recipes.basic_usage", description="Ask a model that has two tools."
     )
-    parser.add_argument("--model", default="local", help="local (the default), scripted, or openai:NAME")
+    parser.add_argument("--model", default="local", help="local (the default), scripted, or PROVIDER:NAME")
     parser.add_argument("question", nargs="?", help="another question than the one about a strawberry")
     options = parser.parse_args()
-    if options.model not in ("local", "scripted"):
-        if options.model.removeprefix("openai:") in ("", options.model):
-            parser.error(f"there is no model {options.model!r}: say local, scripted or openai:NAME")
-        if not os.environ.get("OPENAI_API_KEY"):
-            parser.error("OPENAI_API_KEY is not in the environment")
     if options.model == "scripted" and options.question is not None:
         parser.error("the script answers its own question only")
-    try:
-        anyio.run(main, options.model, options.question or QUESTION)
-    except StreamkitError as error:
-        print(f"streamkit: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
+    return run_program(main, options.model, options.question or QUESTION)
 
 
 if __name__ == "__main__":

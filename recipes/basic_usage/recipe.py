@@ -1,4 +1,4 @@
-"""The smallest whole thing: two tools, a loop written as expressions, and what becomes of its events."""
+"""The smallest whole thing: two tools, and a loop written as expressions."""
 
 from __future__ import annotations
 
@@ -8,19 +8,14 @@ from msgspec import Meta
 
 from streamkit import (
     Conversation,
-    Failure,
     Flow,
     Model,
     Next,
-    Output,
     RunEvent,
     Stop,
-    TextDelta,
     Toolkit,
-    ToolStarted,
     Turn,
     TurnRequest,
-    Value,
     execute_all,
     loop,
     next_state_from,
@@ -59,20 +54,3 @@ def answer(model: Model, question: str) -> Flow[RunEvent, Conversation]:
         return stream_until_complete(model.stream_turn(TurnRequest(state.history, TOOLS.specs)), decide)
 
     return loop(step, Conversation((user(question),)))
-
-
-async def show_answer(model: Model, question: str) -> None:
-    """Print the question, and what happens."""
-    print(question)
-    async with answer(model, question).open() as events:
-        async for event in events:
-            match event:
-                case ToolStarted(tool=name, arguments=arguments):
-                    print(f"{name} runs with {arguments}")
-                case Output(tool=name, result=Value(text=text)):
-                    print(f"{name} gives {text}")
-                case Output(tool=name, result=Failure(message=message)):
-                    print(f"{name} failed: {message}")
-                case TextDelta(text=text):
-                    print(text, end="", flush=True)
-    print(f"\n({events.value.ended} after {events.value.turns} turns)")

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import anyio
-
-from streamkit import History, Model, RunEvent, StreamkitError
-from streamkit.local import local_model
-from streamkit.providers import named
+from streamkit import History, Model, RunEvent
+from streamkit.local import open_model
+from streamkit.terminal import Screen, open_screen, run_program
 
 from .fingers import Finger, fingers
-from .lines import Lines, kept, visible
+from .kept import kept
 from .recipe import Desk, Question, answer
 from .scripted import scripted_model
 
@@ -29,59 +24,38 @@ QUESTIONS = (
 
 
 async def main(name: str) -> None:
-    lines = Lines()
     with TemporaryDirectory(prefix="streamkit-") as folder, fingers() as finger_for:
-        desk = Desk(Path(folder), lambda told: lines.say(f"  … {told}"))
-        async with model_called(name) as model:
+        desk = Desk(Path(folder), lambda told: print(f"  … {told}", flush=True))
+        async with open_screen() as screen, open_model(name, scripted=scripted_model) as model:
             history: History = ()
             for question in QUESTIONS:
                 finger = finger_for(question is not QUESTIONS[-1])
-                lines.say(f"? {question.text} ({finger.told})")
-                before, history = history, await ask(model, history, question, desk=desk, finger=finger, lines=lines)
-                lines.end()
-                for line in kept(history[len(before) :]):
-                    lines.say(f"  │ {line}")
-                lines.say()
+                await screen.ask(f"{question.text} ({finger.told})")
+                before, history = history, await ask(model, history, question, desk=desk, finger=finger, screen=screen)
+                await screen.say("\n".join(f"│ {line}" for line in kept(history[len(before) :])))
 
 
 async def ask(
-    model: Model, history: History, question: Question, *, desk: Desk, finger: Finger, lines: Lines
+    model: Model, history: History, question: Question, *, desk: Desk, finger: Finger, screen: Screen
 ) -> History:
-    def show(event: RunEvent) -> None:
-        lines.show(event)
+    async def show(event: RunEvent) -> None:
+        await screen.put(event)
         finger.see(event)
 
     async def stop() -> None:
         await finger.press()
-        lines.say("  ■ stopped")
+        screen.cut("■ stopped")
 
-    return await answer(model, history, question, desk=desk, stop=stop, show=show)
-
-
-@asynccontextmanager
-async def model_called(name: str) -> AsyncIterator[Model]:
-    if name == "local":
-        async with local_model() as model:
-            yield model
-    else:
-        yield scripted_model() if name == "scripted" else named.model(name)
+    history = await answer(model, history, question, desk=desk, stop=stop, show=show)
+    await screen.end()
+    return history
 
 
 def run() -> int:
     parser = argparse.ArgumentParser("python -m recipes.mid_stream_abort", description="Stop a run in its middle.")
     parser.add_argument("--model", default="local", help="local (the default), scripted, or PROVIDER:NAME")
     options = parser.parse_args()
-    code = 0
-    try:
-        anyio.run(main, options.model)
-    except* StreamkitError as failed:
-        print(f"streamkit: {visible(str(failed.exceptions[0]))}", file=sys.stderr)
-        code = 1
-    except* BrokenPipeError:  # who reads has seen enough; Python would complain of it once more at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except* KeyboardInterrupt:
-        code = 130
-    return code
+    return run_program(main, options.model)
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ async def answer(
     *,
     desk: Desk,
     stop: Callable[[], Awaitable[None]],
-    show: Callable[[RunEvent], None],
+    show: Callable[[RunEvent], Awaitable[None]],
 ) -> History:
     """The history after the answer, or after as much of it as there is when `stop` returns."""
     asked = (*history, user(question.text))
@@ -104,7 +104,7 @@ async def answer(
         run = converse(model, TOOLS, asked, request=request, context=desk).tap(transcript.feed)
         async with run.open() as events:
             async for event in events:
-                show(event)
+                await show(event)
         tasks.cancel_scope.cancel()  # there is nothing left to stop
     return transcript.history(REASON)
 

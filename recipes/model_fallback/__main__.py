@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
-import anyio
-
-from streamkit import Model, Output, RunEvent, StreamkitError, TextDelta, TurnEnded, TurnRestarted, TurnStarted, Value
-from streamkit.local import local_model
-from streamkit.providers import named
+from streamkit import Model, Output, RunEvent, TextDelta, TurnEnded, TurnRestarted, TurnStarted, Value
+from streamkit.local import open_model
+from streamkit.terminal import run_program, visible
 
 from .scenes import SCENES, first_provider
 from .stand_ins import Answers, chat, chat_says
@@ -44,15 +39,10 @@ class Lines:
                 self.say(f"  ({turn.model} has said this)")
 
 
-def visible(text: str) -> str:
-    """Text of a model, without what would steer a terminal."""
-    return "".join(each if each.isprintable() or each == "\n" else "\N{REPLACEMENT CHARACTER}" for each in text)
-
-
 async def main(name: str) -> None:
     lines = Lines()
     logging.basicConfig(format="  (log: %(message)s)")
-    async with model_called(name) as second:
+    async with open_model(name, scripted=scripted_second) as second:
         for number, scene in enumerate(SCENES, 1):
             lines.say(f"{number}. {scene.told}")
             async with scene.run(first_provider(scene), second).open() as events:
@@ -61,16 +51,8 @@ async def main(name: str) -> None:
             lines.say(f"  ({events.value.ended} after {events.value.turns} turns)\n")
 
 
-@asynccontextmanager
-async def model_called(name: str) -> AsyncIterator[Model]:
-    """The model that goes on."""
-    if name == "local":
-        async with local_model() as model:
-            yield model
-    elif name == "scripted":
-        yield chat(Answers(*[chat_says("About 724,000 people live in Oslo.")] * (len(SCENES) - 1)))
-    else:
-        yield named.model(name)
+def scripted_second() -> Model:
+    return chat(Answers(*[chat_says("About 724,000 people live in Oslo.")] * (len(SCENES) - 1)))
 
 
 def run() -> int:
@@ -79,17 +61,7 @@ def run() -> int:
         "--model", default="local", help="the one that goes on: local (the default), scripted, or PROVIDER:NAME"
     )
     options = parser.parse_args()
-    code = 0
-    try:
-        anyio.run(main, options.model)
-    except* StreamkitError as failed:
-        print(f"streamkit: {visible(str(failed.exceptions[0]))}", file=sys.stderr)
-        code = 1
-    except* BrokenPipeError:  # who reads has seen enough; Python would complain of it once more at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except* KeyboardInterrupt:
-        code = 130
-    return code
+    return run_program(main, options.model)
 
 
 if __name__ == "__main__":

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import anyio
 
-from streamkit import Conversation, Intermediate, Model, Output, RunEvent, StreamkitError, TextDelta, ToolStarted, Value
-from streamkit.local import local_model
-from streamkit.providers import named
+from streamkit import Conversation, Intermediate, Model, Output, RunEvent, TextDelta, ToolStarted, Value
+from streamkit.local import open_model
+from streamkit.terminal import run_program, visible
 
 from .hands import Hand, hand
 from .recipe import QUESTION, Made, Valve, store, stored, watch, work
@@ -47,15 +44,10 @@ class Lines:
                 self.add(visible(text))
 
 
-def visible(text: str) -> str:
-    """Text of a model, without what would steer a terminal."""
-    return "".join(each if each.isprintable() or each == "\n" else "\N{REPLACEMENT CHARACTER}" for each in text)
-
-
 async def main(name: str, file: Path | None) -> None:
     lines = Lines()
     with hand() as (turns, how):
-        async with model_called(name) as model:
+        async with open_model(name, scripted=scripted_model) as model:
             if file is not None:
                 await go_on(model, file, turns, lines, how)
                 return
@@ -92,31 +84,12 @@ async def never_turns(valve: Valve) -> None:
     """Nobody is there."""
 
 
-@asynccontextmanager
-async def model_called(name: str) -> AsyncIterator[Model]:
-    if name == "local":
-        async with local_model() as model:
-            yield model
-    else:
-        yield scripted_model() if name == "scripted" else named.model(name)
-
-
 def run() -> int:
     parser = argparse.ArgumentParser("python -m recipes.pause_resume", description="Pause a run, stop it, go on.")
     parser.add_argument("--model", default="local", help="local (the default), scripted, or PROVIDER:NAME")
     parser.add_argument("file", nargs="?", type=Path, help="where the run is stored; left out: a temporary one")
     options = parser.parse_args()
-    code = 0
-    try:
-        anyio.run(main, options.model, options.file)
-    except* StreamkitError as failed:
-        print(f"streamkit: {visible(str(failed.exceptions[0]))}", file=sys.stderr)
-        code = 1
-    except* BrokenPipeError:  # who reads has seen enough; Python would complain of it once more at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except* KeyboardInterrupt:
-        code = 130
-    return code
+    return run_program(main, options.model, options.file)
 
 
 if __name__ == "__main__":

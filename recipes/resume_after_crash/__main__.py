@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import anyio
+from streamkit.local import open_model
+from streamkit.terminal import run_program
 
-from streamkit import Model, StreamkitError
-from streamkit.local import local_model
-from streamkit.providers import named
-
-from .lines import say, show, visible
+from .lines import say, show
 from .recipe import follow, work
 from .scripted import scripted_model
 from .supervisor import DEEDS, supervise
@@ -46,34 +40,15 @@ async def main(options: argparse.Namespace) -> int:
     if options.command == "follow":
         await follow(options.folder, show)
         return 0
-    async with model_called(options.model) as model:
+    async with open_model(options.model, scripted=scripted_model) as model:
         conversation = await work(model, options.folder, World(options.folder / DEEDS, options.die_after))
     say(f"(ended with {conversation.ended} after {conversation.turns} turns)")
     return 0
 
 
-@asynccontextmanager
-async def model_called(name: str) -> AsyncIterator[Model]:
-    if name == "local":
-        async with local_model() as model:
-            yield model
-    else:
-        yield scripted_model() if name == "scripted" else named.model(name)
-
-
 def run() -> int:
     options = parse()
-    code = 0
-    try:
-        code = anyio.run(main, options)
-    except* StreamkitError as failed:
-        print(f"streamkit: {visible(str(failed.exceptions[0]))}", file=sys.stderr)
-        code = 1
-    except* BrokenPipeError:  # who reads has seen enough; Python would complain of it once more at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except* KeyboardInterrupt:
-        code = 130
-    return code
+    return run_program(main, options)
 
 
 if __name__ == "__main__":

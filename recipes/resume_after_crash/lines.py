@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from streamkit import Failure, Intermediate, Output, RunEvent, ToolStarted, TurnEnded, Value
+from streamkit.terminal import on_one_line
 
 from .recipe import PIECES
-
-
-def visible(text: str) -> str:
-    """Text of a model in one line, without what would steer a terminal."""
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in " ".join(text.split()))
 
 
 def say(line: str) -> None:
@@ -21,15 +17,15 @@ def show(event: RunEvent) -> None:
     match event:
         case ToolStarted(tool=tool, arguments=arguments, attempt=attempt):
             again = "" if attempt == 1 else f" (attempt {attempt}, under the same id)"
-            say(f"  ▸ {tool} {visible(' '.join(map(str, arguments.values())))}{again}")
+            say(f"  ▸ {tool} {on_one_line(' '.join(map(str, arguments.values())))}{again}")
         case Intermediate(data={"photo": photo, "pieces": pieces}):  # from a journal: what JSON knows of a Progress
             say(f"    {photo} {'█' * pieces}{'░' * (PIECES - pieces)} {pieces} of {PIECES}")
         case Output(tool=tool, result=Value()):
             say(f"  ✓ {tool}")
         case Output(tool=tool, result=Failure(kind=kind, message=message)):
-            say(f"  ✗ {tool}, {kind}: {visible(message)}")
+            say(f"  ✗ {tool}, {kind}: {on_one_line(message)}")
         case TurnEnded(turn=turn):
             for call in turn.calls:
-                say(f"  the model calls {visible(f'{call.name} {call.arguments}')}")
+                say(f"  the model calls {on_one_line(f'{call.name} {call.arguments}')}")
             if turn.text.strip():
-                say(f"  the model says: {visible(turn.text)}")
+                say(f"  the model says: {on_one_line(turn.text)}")

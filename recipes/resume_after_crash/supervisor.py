@@ -10,8 +10,9 @@ from pathlib import Path
 import anyio
 
 from streamkit import ToolOutput
+from streamkit.terminal import on_one_line
 
-from .lines import say, show, visible
+from .lines import say, show
 from .recipe import PIECES, WISH, follow, what_the_model_knows
 from .world import World
 
@@ -65,4 +66,4 @@ async def say_what_is_left(folder: Path) -> None:
     say("\nWhat the model was told:")
     for item in (await what_the_model_knows(folder)).history:
         if isinstance(item, ToolOutput):
-            say(f"  {'✗' if item.failed else '✓'} {item.tool}: {visible(item.text)}")
+            say(f"  {'✗' if item.failed else '✓'} {item.tool}: {on_one_line(item.text)}")

@@ -17,13 +17,11 @@ from streamkit import (
     ToolStarted,
     Value,
 )
+from streamkit.terminal import visible
 
 from .recipe import MAX_REPAIRS, Scene, mended, play
 
 LABEL_WIDTH = 17
-
-_STEERING = (*range(10), *range(11, 32), *range(127, 160), *range(0xD800, 0xE000))
-_VISIBLE = dict.fromkeys(_STEERING, "\N{REPLACEMENT CHARACTER}")
 
 
 async def show_scene(model: Model, scene: Scene) -> None:
@@ -61,7 +59,7 @@ def show_end(conversation: Conversation) -> None:
 def put(label: str, text: str) -> None:
     """One labelled text; in a terminal it is as wide as there is room beside the label."""
     room = shutil.get_terminal_size().columns - LABEL_WIDTH - 3 if sys.stdout.isatty() else sys.maxsize
-    lines = text.translate(_VISIBLE).split("\n")
+    lines = visible(text).split("\n")
     rows = [row for line in lines for row in textwrap.wrap(line, max(room, 20), subsequent_indent="  ")]
     for row in rows:
         print(f"  {label:<{LABEL_WIDTH}}{row}", flush=True)

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
-import anyio
+from streamkit.local import open_model
+from streamkit.terminal import run_program
 
-from streamkit import Model, StreamkitError
-from streamkit.local import local_model
-from streamkit.providers import named
-
-from .recipe import Book, show_book, visible
+from .recipe import Book, show_book
 from .scripted import TITLES as SCRIPTED_TITLES
 from .scripted import scripted_model
 
@@ -36,7 +30,7 @@ def parse() -> argparse.Namespace:
 
 
 async def main(options: argparse.Namespace) -> None:
-    async with model_called(options.model) as model:
+    async with open_model(options.model, scripted=scripted_model) as model:
         kind = type_of_a_book(options.pydantic)
         for title in options.titles:
             await show_book(model, title, kind, max_tokens=options.max_tokens)
@@ -50,28 +44,9 @@ def type_of_a_book(is_of_pydantic: bool) -> type[object]:
     return pydantic_book.Book
 
 
-@asynccontextmanager
-async def model_called(name: str) -> AsyncIterator[Model]:
-    if name == "local":
-        async with local_model() as model:
-            yield model
-    else:
-        yield scripted_model() if name == "scripted" else named.model(name)
-
-
 def run() -> int:
     options = parse()
-    try:
-        anyio.run(main, options)
-    except StreamkitError as error:
-        print(f"streamkit: {visible(str(error))}", file=sys.stderr)
-        return 1
-    except BrokenPipeError:  # who reads has seen enough; Python would complain of it once more at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except KeyboardInterrupt:
-        print("\ninterrupted", file=sys.stderr)
-        return 130
-    return 0
+    return run_program(main, options)
 
 
 if __name__ == "__main__":

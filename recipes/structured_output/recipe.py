@@ -10,12 +10,9 @@ from msgspec import Meta
 from streamkit import Model, RefusalDelta, TextDelta, TurnRequest, assistant, user
 from streamkit.answers import answer
 from streamkit.errors import AnswerError, InvalidAnswer
+from streamkit.terminal import visible
 
 T = TypeVar("T")
-
-_VISIBLE = dict.fromkeys(
-    (*range(9), *range(11, 32), *range(127, 160), *range(0xD800, 0xE000)), "\N{REPLACEMENT CHARACTER}"
-)
 
 Name = Annotated[str, Meta(min_length=3, max_length=24)]
 Year = Annotated[int, Meta(ge=1000, le=2100)]
@@ -75,8 +72,3 @@ async def shown(model: Model, request: TurnRequest, kind: type[T]) -> T:
             if isinstance(event, TextDelta | RefusalDelta):
                 print(visible(event.text), end="", flush=True)
     return events.value
-
-
-def visible(text: str) -> str:
-    """Text of a model, without what would steer a terminal."""
-    return text.translate(_VISIBLE)

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-
-import anyio
 
 from streamkit import (
     Allow,
@@ -21,14 +16,13 @@ from streamkit import (
     Deny,
     Model,
     RunEvent,
-    StreamkitError,
     from_verdicts,
 )
-from streamkit.local import local_model
-from streamkit.providers import named
+from streamkit.local import open_model
+from streamkit.terminal import run_program, visible
 
 from .recipe import WISH, fulfil, live, shown, wished
-from .screen import Screen, card_lines, visible
+from .screen import Screen, card_lines
 from .scripted import scripted_model
 from .stored import OUTBOX, Show, ask, decide
 
@@ -58,7 +52,7 @@ def parse() -> argparse.Namespace:
 
 async def main(options: argparse.Namespace) -> None:
     wish, screen = options.wish or WISH, Screen()
-    async with model_called(options.model) as model:
+    async with open_model(options.model, scripted=scripted_model) as model:
         if options.command is None:
             screen.say(f"? {wish}")
             with TemporaryDirectory(prefix="streamkit-") as folder:
@@ -117,28 +111,9 @@ def say_what_waits(state: Conversation, screen: Screen, file: Path) -> None:
     screen.say(f"   {PROGRAM} decide {file} allow|deny [EXECUTION_ID])")
 
 
-@asynccontextmanager
-async def model_called(name: str) -> AsyncIterator[Model]:
-    if name == "local":
-        async with local_model() as model:
-            yield model
-    else:
-        yield scripted_model() if name == "scripted" else named.model(name)
-
-
 def run() -> int:
     options = parse()
-    code = 0
-    try:
-        anyio.run(main, options)
-    except* BrokenPipeError:  # who reads has seen enough; Python would complain of it once more at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except* (StreamkitError, OSError) as failed:
-        print(f"streamkit: {visible(str(failed.exceptions[0]))}", file=sys.stderr)
-        code = 1
-    except* KeyboardInterrupt:
-        code = 130
-    return code
+    return run_program(main, options, tells=(OSError,))
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 import anyio
 
 from streamkit import ApprovalDesk, ApprovalRequested, VerdictRefused
+from streamkit.terminal import visible
 
-from .screen import Screen, card_lines, visible
+from .screen import Screen, card_lines
 
 KEYS = "╰ [y]es, [n]o, [e]dit, [a]lways? "
 

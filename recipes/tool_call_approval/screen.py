@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from shutil import get_terminal_size
 
 from streamkit import ApprovalRequested, Card, Failure, Output, RunEvent, ToolStarted, TurnEnded, Value
+from streamkit.terminal import visible
 
 EFFECTS = {
     "none": "changes nothing",
@@ -15,11 +16,6 @@ EFFECTS = {
     "once": "something new each time it runs",
 }
 LABEL_WIDTH = 10
-
-
-def visible(text: str) -> str:
-    """Text of a model, without what would steer a terminal, hide something, or turn around what is read."""
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
 
 
 class Screen:

@@ -5,19 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-import anyio
+from streamkit.local import open_model
+from streamkit.terminal import run_program
 
-from streamkit import Model, StreamkitError
-from streamkit.local import local_model
-from streamkit.providers import named
-
-from .drafts import visible
 from .lines import Lines
 from .recipe import write
 from .scripted import WISHES as SCRIPTED_WISHES
@@ -48,7 +43,10 @@ async def main(options: argparse.Namespace) -> None:
     wishes = options.wishes or (SCRIPTED_WISHES if options.model == "scripted" else WISHES)
     with TemporaryDirectory(prefix="streamkit-") as temporary:
         folder = options.folder or Path(temporary)
-        async with screen_for(sys.stdout.isatty()) as screen, model_called(options.model) as model:
+        async with (
+            screen_for(sys.stdout.isatty()) as screen,
+            open_model(options.model, scripted=scripted_model) as model,
+        ):
             for wish in wishes:
                 screen.ask(wish)
                 async with write(model, folder, wish, max_tokens=options.max_tokens).open() as events:
@@ -66,28 +64,9 @@ def screen_for(is_terminal: bool) -> AbstractAsyncContextManager[Lines | Termina
     return terminal()
 
 
-@asynccontextmanager
-async def model_called(name: str) -> AsyncIterator[Model]:
-    if name == "local":
-        async with local_model() as model:
-            yield model
-    else:
-        yield scripted_model() if name == "scripted" else named.model(name)
-
-
 def run() -> int:
     options = parse()
-    code = 0
-    try:
-        anyio.run(main, options)
-    except* StreamkitError as failed:
-        print(f"streamkit: {visible(str(failed.exceptions[0]))}", file=sys.stderr)
-        code = 1
-    except* BrokenPipeError:  # who reads has seen enough; Python would complain of it once more at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except* KeyboardInterrupt:
-        code = 130
-    return code
+    return run_program(main, options)
 
 
 if __name__ == "__main__":

@@ -5,15 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from streamkit import Failure, Output, RunEvent, ToolInputAbandoned, ToolInputStart, ToolStarted, Value
+from streamkit.terminal import visible
 from streamkit.tool_events import ToolInputField
-
-_STEERING = (*range(9), *range(11, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-_VISIBLE = dict.fromkeys((*_STEERING, *range(0xD800, 0xE000)), "\N{REPLACEMENT CHARACTER}")
-
-
-def visible(text: str) -> str:
-    """Text of a model, without what would steer a terminal or cannot be encoded."""
-    return text.translate(_VISIBLE)
 
 
 @dataclass

@@ -9,8 +9,9 @@ double.py:2:     return number * 2
 from __future__ import annotations
 
 from streamkit import RunEvent, TurnEnded
+from streamkit.terminal import visible
 
-from .drafts import Drafts, visible
+from .drafts import Drafts
 
 
 class Lines:

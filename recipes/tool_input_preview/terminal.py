@@ -25,8 +25,9 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from streamkit import RunEvent, TurnEnded
+from streamkit.terminal import visible
 
-from .drafts import Draft, Drafts, visible
+from .drafts import Draft, Drafts
 
 FRAMES_PER_SECOND = 10
 MARGIN = 3

@@ -171,8 +171,11 @@ class Run:
             self._note(on_one_line(shown(event), 300))
 
     def close(self, why: str) -> None:
-        """There will be no more events. why: what to say of calls that have not ended, empty for nothing."""
+        """There will be no more events. why: what to say of what has not ended, empty where it came to its end."""
+        speaks = bool(self.blocks) and isinstance(self.blocks[-1], Said) and not self.blocks[-1].ended
         self._end_saying()
+        if why and speaks and not self._calls:
+            self._note(why)
         for call in self._calls.values():
             waits = call.stage == "asked" and not why
             call.interrupted = "" if call.dropped else "still waits for a decision" if waits else why or "not run"

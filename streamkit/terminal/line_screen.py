@@ -68,6 +68,7 @@ class LineScreen(Screen):
         self._output = TextOutput(file)
         self._describe = describe
         self._open = ""  # the label of the text that stands in the last line, and may go on
+        self._why_cut = ""  # of a run, not out yet
         self._within: Path = ()  # the calls around what was said last
         self._calls: dict[Path, str] = {}  # titles of those that have not ended, by their ids and those around them
         self._tenths: dict[Path, int] = {}  # of its bar that a call has shown
@@ -93,6 +94,8 @@ class LineScreen(Screen):
         await self._end_text()
 
     def cut(self, why: str) -> None:
+        if why and (self._calls or self._open):
+            self._why_cut = why
         self._calls.clear()
         self._tenths.clear()
         self._inner_text.clear()
@@ -127,6 +130,9 @@ class LineScreen(Screen):
         if self._open:
             self._open = ""
             await self._output.write("\n")
+        if why := self._why_cut:
+            self._why_cut = ""
+            await self._put_line((), why, "")
 
     async def _put_line(self, path: Path, label: str, text: str) -> None:
         await self._end_text()
@@ -134,7 +140,7 @@ class LineScreen(Screen):
             await self._output.write(f"{'  ' * len(path)}  {'in':<{LABEL_WIDTH}}{self._calls.get(path, path[-1])}\n")
         self._within = path
         indent = "  " * (len(path) + 1)
-        await self._output.write(f"{indent}{label:<{LABEL_WIDTH}}{on_one_line(text, LINE_CHARACTERS)}\n")
+        await self._output.write(f"{indent}{label:<{LABEL_WIDTH}}{on_one_line(text, LINE_CHARACTERS)}".rstrip() + "\n")
 
     def _happened(self, path: Path, event: object) -> Iterator[Line]:
         match event:

@@ -40,6 +40,8 @@ def run_program(
         print(f"streamkit: {visible(str(_first(failed)))}", file=sys.stderr)
         code = 1
     except* KeyboardInterrupt:
+        if sys.stderr.isatty():
+            print(file=sys.stderr)  # a terminal has written ^C into the last line
         code = 130
     return code
 

@@ -53,7 +53,7 @@ class Screen(ABC):
 
     @abstractmethod
     def cut(self, why: str) -> None:
-        """The run was cut off: say so of what is open. Shown by what comes next, at latest when the screen closes."""
+        """The run was cut off: say so of what has not ended. It is seen with what comes next."""
 
     @abstractmethod
     async def ask(self, question: str) -> None:

@@ -277,6 +277,15 @@ async def test_usage_is_told_in_the_end_with_that_of_inner_runs() -> None:
     assert "2 turns · 1 call · 2,000 tokens in, 40 out · " in emulator.text
 
 
+async def test_a_text_that_is_cut_off_says_so() -> None:
+    screen, emulator = screen_of()
+    await screen.put(TextDelta("Once there was"))
+    screen.cut("stopped")
+    await screen.end()
+
+    assert [line.strip() for line in emulator.lines if line] == ["Once there was", "stopped"]
+
+
 async def test_a_run_that_is_cut_off_says_so() -> None:
     screen, emulator = screen_of()
     for event in (ToolStarted("x", "a", "copy", {}), TextDelta("And then")):

@@ -108,6 +108,17 @@ async def test_what_else_happens_is_told(event: object, told: list[str]) -> None
     assert await lines(ToolInputStart("a", "copy"), event) == ["  model writes  a call of copy", *told]
 
 
+@pytest.mark.parametrize("event", [TextDelta("Once there was"), ToolStarted("x", "a", "copy", {})])
+async def test_a_run_that_is_cut_off_says_so(event: object) -> None:
+    out = io.StringIO()
+    screen = LineScreen(out, as_it_is)
+    await screen.put(event)
+    screen.cut("stopped")
+    await screen.end()
+
+    assert out.getvalue().endswith("  stopped\n")
+
+
 async def test_what_is_long_is_cut() -> None:
     huge = "x" * 40_000_000
     for line in await lines(

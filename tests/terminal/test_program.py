@@ -119,4 +119,4 @@ def test_ctrl_c_leaves_a_terminal_clean(backend: str) -> None:
     assert emulator.shows_cursor
     assert emulator.wraps
     assert emulator.text.count("copy") == 1
-    assert emulator.lines[-2:] == ["  ╰ cut off", ""]
+    assert emulator.lines[-3:] == ["  ╰ cut off", "", ""]
