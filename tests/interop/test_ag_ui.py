@@ -12,10 +12,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from streamkit import (
+    Conversation,
     Flow,
     ReasoningDelta,
     RunEvent,
@@ -30,8 +31,10 @@ from streamkit import (
     tool,
     user,
 )
-from streamkit.errors import MessagesRefused, ProviderError, VerdictRefused
+from streamkit.errors import ProviderError
 from streamkit.testing import ScriptedModel, call, interleave, stop
+from streamkit.web.application import app
+from streamkit.web.requests import RunRequest
 from streamkit.web.response import FlowResponse
 from streamkit.wire.ag_ui import AgUiEncoder
 from streamkit.wire.ag_ui_input import from_run_input
@@ -148,25 +151,27 @@ class Scripted:
         return ScriptedModel(self._turns[-1 if has_results else 0]).stream_turn(request)
 
 
-async def _ag_ui(request: Request) -> Response:
-    try:
-        asked = from_run_input(await request.json(), seal=SEAL)
-        toolkit = asked.toolkit_with(TOOLKIT)
-    except (MessagesRefused, VerdictRefused) as error:
-        return JSONResponse({"error": str(error)}, 409)
+def _start(run: RunRequest) -> Flow[RunEvent, Conversation]:
+    model, toolkit = Scripted(run.data["forwardedProps"]["script"]), run.toolkit_with(TOOLKIT)
+    return converse(model, toolkit, run.conversation, authorize=run.authorize, running=run.running, journal=run.journal)
+
+
+async def _route_of_ones_own(request: Request) -> Response:
+    asked = from_run_input(await request.json(), seal=SEAL)
     model = Scripted(asked.data["forwardedProps"]["script"])
-    flow = converse(model, toolkit, asked.conversation, authorize=asked.authorize())
+    flow = converse(model, asked.toolkit_with(TOOLKIT), asked.conversation, authorize=asked.authorize())
     return FlowResponse(flow, asked.encoder())
 
 
-APP = Starlette(routes=[Route("/", _ag_ui, methods=["POST"])])
+OURS = app(_start)
+OWN = Starlette(routes=[Route("/ag-ui", _route_of_ones_own, methods=["POST"])])
 
 
-def front_end(script: str, *steps: Any) -> list[Any]:
+def front_end(script: str, *steps: Any, app: Any = OURS) -> list[Any]:
     """What a front end has after each step; the script is the same in all of them, unless one says another."""
     plan = [{"props": {"script": script}, **step} for step in steps]
-    with serve(APP) as url:
-        results: list[Any] = run_node("ag_ui.mjs", url, json.dumps(plan))
+    with serve(app) as url:
+        results: list[Any] = run_node("ag_ui.mjs", f"{url}/ag-ui", json.dumps(plan))
     for result in results:
         assert result["failed"] is not None or result["warnings"] == []
     return results
@@ -268,6 +273,17 @@ def test_a_person_decides_over_http(payload: Any, text: str) -> None:
     assert text in message_of(after, "s")["content"]
     assert after["finished"]["outcome"] == "success"
     assert texts(after) == ["I send.", "Sent?"]
+
+
+def test_a_route_of_ones_own_answers_a_front_end() -> None:
+    asked, after = front_end("send", {"say": "go"}, {"approve": True}, app=OWN)
+    assert len(asked["interrupts"]) == 1
+    assert message_of(after, "s")["content"] == "sent to Ann"
+
+
+def test_what_is_refused_says_why() -> None:
+    (refused,) = front_end("pick", {"say": "go", "tools": [{**PICK, "name": "send"}]})
+    assert "the server has tools of its own that are named send" in refused["failed"]
 
 
 def test_two_questions_are_answered_together() -> None:
