@@ -175,7 +175,7 @@ PARTS = st.one_of(
     st.builds(RefusalDelta, TEXTS),
     st.sampled_from(
         (
-            ProviderTool("w1", "search", {"q": SECRET}),
+            ProviderTool("w1", "search", {"q": "x"}),
             ProviderTool("w1", "search", {"q": "x"}, ["found"]),
             UnknownItem({"new": 1}, "anthropic"),
             ProviderError("no capacity"),
