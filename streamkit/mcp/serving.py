@@ -22,6 +22,7 @@ from ..toolkit import Toolkit
 from ..tools import Tool
 from .answers import ProgressTeller, answer
 from .sdk import Server, ServerRequestContext, stdio_server, types
+from .stdin import lines_of_stdin
 
 
 async def serve(
@@ -47,8 +48,10 @@ async def serve(
         context=context,
         max_concurrency=max_concurrency,
     )
-    async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
+    with lines_of_stdin() as lines:
+        # It only iterates over what it takes for a file.
+        async with stdio_server(lines) as (read, write):  # type: ignore[arg-type]
+            await server.run(read, write, server.create_initialization_options())
 
 
 def server_of(

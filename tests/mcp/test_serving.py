@@ -1,6 +1,8 @@
 """Tools of ours, called by the SDK's own client."""
 
 import contextlib
+import json
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -25,7 +27,7 @@ from streamkit.tools import Tool, ToolContext
 
 from ..attacks import nothing_left
 from ..calling import GUARD_SECONDS
-from .servers import MODES, Mode, child
+from .servers import MODES, ROOT, Mode, child
 
 
 class Heard:
@@ -215,6 +217,23 @@ async def test_over_stdio_it_is_a_process_that_speaks_and_ends_with_its_client(b
     assert failed.is_error
     assert said(waited) == "cleaned up"
     assert log.read_text("utf-8") == "cleaned up\ncleaned up\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a signal of POSIX")
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_ctrl_c_ends_a_server_whose_client_says_nothing(backend: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.mcp.serving_child", backend, str(tmp_path / "log")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode() + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["id"] == 1
+        process.send_signal(signal.SIGINT)
+        assert process.wait(GUARD_SECONDS) != 0
+        assert process.stderr is not None
+        assert b"KeyboardInterrupt" in process.stderr.read()
 
 
 async def start_to_hang(client: Client, tasks: TaskGroup) -> None:
