@@ -20,6 +20,7 @@ from ..errors import DefinitionError, FlowError
 from ..flows import Flow, Sink
 from ..groups import LoneErrorGroup, without_cancellations
 from ..toolkit import Toolkit
+from ..tools import Tool
 from .exchange import Exchange, McpServerError, Progress, lost
 from .remote_tools import RemoteToolOptions, tools_of
 from .sdk import MODERN_PROTOCOL_VERSIONS, Client, ProgressFnT, types
@@ -43,7 +44,8 @@ class Connection:
     (effects "none", and no approval) or idempotent. All else is said of each tool; see Tool.
 
     It is opened once, and belongs to the event loop that opened it. Any task may close it, also while calls are under
-    way: they fail. Opening raises McpServerError where the server is not reached.
+    way: they fail. Opening waits as long as the server takes to answer (anyio.fail_after bounds it), and raises
+    McpServerError where it is not reached. Raises DefinitionError for what cannot work.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Connection:
         client = target if isinstance(target, Client) else Client(target)
         if client._entered:
             raise DefinitionError("the client is open already: give it before, since whoever opens it has to close it")
+        Tool(name="any", description="any", input={"type": "object"}, **options)  # or else each tool would be left out
         self._client = dataclasses.replace(client, message_handler=self._hearing_changes(client.message_handler))
         self._name = name
         self._prefix = prefix
@@ -82,13 +85,7 @@ class Connection:
         self._begun = True
         self._scope = anyio.CancelScope()
         start_system_task(self._live, f"MCP {self._name or 'connection'}")
-        try:
-            await self._ready.wait()
-        except BaseException:
-            self._scope.cancel()
-            with anyio.CancelScope(shield=True):  # the SDK bounds how long a server may take to end
-                await self._ended.wait()
-            raise
+        await self._wait_for(self._ready)
         if self._tasks is None:
             raise McpServerError(f"The server {self.name} was not reached.") from self._failure
         return self
@@ -99,10 +96,20 @@ class Connection:
         await self.close()
 
     async def close(self) -> None:
-        """End it, from any task; calls under way fail. Gives when all has ended, the server's process too."""
+        """End it, from any task; calls under way fail. Returns when all has ended, the server's process too."""
         if self._begun:
             self._closing.set()
-            await self._ended.wait()
+            await self._wait_for(self._ended)
+
+    async def _wait_for(self, event: anyio.Event) -> None:
+        """Who is cancelled meanwhile waits all the same until nothing is left, but for no more courtesies."""
+        try:
+            await event.wait()
+        except BaseException:
+            self._scope.cancel()
+            with anyio.CancelScope(shield=True):  # the SDK bounds how long a server may take to end
+                await self._ended.wait()
+            raise
 
     async def _live(self) -> None:
         """The life of the connection, in the one task that enters and leaves the client."""

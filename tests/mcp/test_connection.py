@@ -42,6 +42,16 @@ async def test_the_process_of_a_server_ends_with_the_connection() -> None:
     assert not is_running(pid)
 
 
+async def test_the_process_of_a_server_has_ended_when_a_cancelled_block_is_left() -> None:
+    with anyio.fail_after(GUARD_SECONDS), anyio.CancelScope() as scope:
+        async with Connection(child("dying")) as connection:
+            pid = int(_only_text(await connection.call("pid", {})))
+            scope.cancel()
+            await anyio.lowlevel.checkpoint()
+    assert scope.cancelled_caught
+    assert not is_running(pid)
+
+
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_connection_that_nobody_closes_ends_with_the_event_loop(backend: str) -> None:
     pids: list[int] = []
@@ -104,6 +114,8 @@ async def test_mistakes_are_told_with_their_fix() -> None:
         await connection.call("any", {})
     with pytest.raises(DefinitionError, match="prefix"):
         Connection(server(), prefix="git hub_")
+    with pytest.raises(DefinitionError, match="timeout_seconds is -1"):
+        Connection(server(), timeout_seconds=-1)
     async with client(server()) as entered:
         with pytest.raises(DefinitionError, match="before"):
             Connection(entered)
