@@ -7,7 +7,7 @@ only the last is kept, so that a run of any length takes a bounded room.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Literal
@@ -36,11 +36,10 @@ from ..turns import (
     TurnStarted,
 )
 from .bars import Bar, bar_of
+from .tails import TAIL_CHARACTERS, Fields, Tail
 from .words import on_one_line, shown, why_cut, why_dropped
 
-TAIL_CHARACTERS = 4_000
 KEPT_LINES = 5
-KEPT_FIELDS = 12
 KEPT_BLOCKS = 24
 """Of an inner run."""
 
@@ -59,57 +58,6 @@ def described(data: Any, describe: Describe) -> Any:
     """Text, a bar where there are numbers for one, None for nothing, or else what it is."""
     data = describe(data)
     return data if isinstance(data, str | Bar) else bar_of(data) or data
-
-
-class Tail:
-    """The end of a text that grows. lines_gone: how many line ends were in what is gone."""
-
-    __slots__ = ("_text", "lines_gone")
-
-    def __init__(self, text: str = "") -> None:
-        self._text = ""
-        self.lines_gone = 0
-        self.add(text)
-
-    def add(self, text: str) -> None:
-        if len(text) > TAIL_CHARACTERS:
-            self.lines_gone += self._text.count("\n") + text.count("\n", 0, -TAIL_CHARACTERS)
-            self._text = text[-TAIL_CHARACTERS:]
-            return
-        self._text += text
-        if len(self._text) > 2 * TAIL_CHARACTERS:
-            self.lines_gone += self._text.count("\n", 0, -TAIL_CHARACTERS)
-            self._text = self._text[-TAIL_CHARACTERS:]
-
-    def __str__(self) -> str:
-        return self._text
-
-
-class Fields:
-    """The arguments of a call, field by field. Of very many the first are kept, and the one that grows."""
-
-    def __init__(self) -> None:
-        self.shown: dict[str, Tail] = {}
-        self.omitted = 0
-
-    @classmethod
-    def of(cls, arguments: dict[str, Any]) -> Fields:
-        """Of arguments that are whole."""
-        fields = cls()
-        for name, value in list(arguments.items())[:KEPT_FIELDS]:
-            fields.shown[on_one_line(str(name), 40)] = Tail(value if isinstance(value, str) else shown(value))
-        fields.omitted = max(len(arguments) - KEPT_FIELDS, 0)
-        return fields
-
-    def add(self, path: Iterable[str | int], text: str) -> None:
-        name = on_one_line(".".join(map(str, path)), 80)
-        if (there := self.shown.get(name)) is not None:
-            there.add(text)
-            return
-        if len(self.shown) >= KEPT_FIELDS:
-            self.shown.popitem()
-            self.omitted += 1
-        self.shown[name] = Tail(text)
 
 
 @dataclass
@@ -146,10 +94,11 @@ class Called:
     def ended(self) -> bool:
         return self.stage == "ended"
 
-    def end(self) -> None:
+    def end(self, why: str = "") -> None:
+        """why: what to say of what has not ended inside of it."""
         self.stage = "ended"
         if self.inner is not None:
-            self.inner.close("")
+            self.inner.close(why)
 
 
 class Run:
@@ -179,7 +128,7 @@ class Run:
         for call in self._calls.values():
             waits = call.stage == "asked" and not why
             call.interrupted = "" if call.dropped else "still waits for a decision" if waits else why or "not run"
-            call.end()
+            call.end(why)
         self._calls.clear()
 
     def _say(self, voice: Voice, text: str) -> None:

@@ -37,6 +37,8 @@ UNSEEN_CHARACTERS = 16_000
 """So much text may come before it is drawn, and so much may wait behind a call that has not ended."""
 OPEN_BLOCKS = 50
 """Of more, those that have ended no longer wait for those before them."""
+ENDED_ROWS = 40
+"""Of each long part of a call that has ended."""
 WAITS = "waits for the model"
 
 
@@ -173,7 +175,7 @@ class CardScreen(Screen):
                 blocks.remove(block)
 
     def _card(self, call: Called) -> list[Text]:
-        return card_rows(call, self._width, self.console.height)
+        return card_rows(call, self._width, ENDED_ROWS)
 
     def _put_above(
         self, block: Said | Called, rows: list[Text], *, margin: int | None = None, spaced: bool = True
@@ -188,7 +190,7 @@ class CardScreen(Screen):
         height = self.console.height - 1
         blocks = self._run.blocks
         cards = sum(isinstance(block, Called) for block in blocks)
-        limit = max(height // max(cards, 1) - 3, 1)  # rows of a long part, so that all cards are seen
+        limit = max(height // max(cards, 1) - 3, 2)  # rows of a long part, so that all cards are seen
         rows: list[Text] = []
         for place in reversed(range(len(blocks))):
             block, before = blocks[place], blocks[place - 1] if place else self._above

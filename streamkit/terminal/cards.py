@@ -16,8 +16,9 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.text import Text
 
 from .bars import Bar
-from .blocks import TAIL_CHARACTERS, Called, Run, Said, Tail, Voice, failed
+from .blocks import Called, Run, Said, Voice, failed
 from .rows import wrapped
+from .tails import TAIL_CHARACTERS, Tail
 from .words import on_one_line, outcome, shown, visible
 
 CURSOR = "▌"
@@ -31,6 +32,8 @@ RESULT_ROWS = 3
 FIELD_ROWS = 12
 """Of a field that is long."""
 BAR_CELLS, MIN_BAR_CELLS = 48, 6
+RATE_WIDTH = 50
+"""Where there is less room, the rate of bytes is left out."""
 BESIDE_CELLS = 24
 """Room for what stands beside a bar, so that bars of several calls are of one length."""
 
@@ -76,12 +79,13 @@ def card_rows(call: Called, width: int, limit: int) -> list[Text]:
 def run_rows(run: Run, width: int, limit: int) -> list[Text]:
     """An inner run: the last rows of it."""
     rows: list[Text] = []
+    hidden = run.omitted
     for block in reversed(run.blocks):
-        rows[:0] = said_rows(block, width, limit) if isinstance(block, Said) else card_rows(block, width, limit)
         if len(rows) >= limit:
+            hidden += 1
             break
-    hidden = run.omitted or len(rows) > limit
-    return [*([Text("…", "dim")] if hidden else []), *rows[-limit:]]
+        rows[:0] = said_rows(block, width, limit) if isinstance(block, Said) else card_rows(block, width, limit)
+    return [*([Text("…", "dim")] if hidden or len(rows) > limit else []), *rows[-limit:]]
 
 
 def _within(rows: list[Text], has_room: bool) -> list[Text]:
@@ -145,6 +149,8 @@ def _long_field(name: str, tail: Tail, width: int, limit: int, *, grows: bool) -
     rows = [row for line in lines[-limit:] for row in wrapped(line, width - 2)][-limit:]
     count = tail.lines_gone + len(lines)
     label = Text(f"{name}:", "dim")
+    if count == len(rows) == 1 and cell_len(f"{name}: {rows[0]}") <= width:
+        return [label.append(f" {rows[0]}", "not dim cyan")]
     if count > len(rows):
         label.append(f"  … {count - len(rows):,} lines before")
     label.truncate(width, overflow="ellipsis")
@@ -175,11 +181,11 @@ def _one_row(text: str, width: int) -> Text:
 def _bar(call: Called, bar: Bar, width: int) -> Text:
     beside = bar.amount
     seconds = call.seconds if call.ended else monotonic() - (call.began or monotonic())
-    if bar.unit == "bytes" and seconds > 0.3:
+    if bar.unit == "bytes" and seconds > 0.3 and width >= RATE_WIDTH:
         beside += f"  {bar.done / seconds / 1e6:.1f} MB/s"
     if bar.text:
         beside += f"  {on_one_line(bar.text, 60)}"
-    cells = min(BAR_CELLS, width - 2 - max(cell_len(beside), BESIDE_CELLS))
+    cells = min(BAR_CELLS, width - 2 - max(cell_len(beside), BESIDE_CELLS if width >= RATE_WIDTH else 0))
     if cells < MIN_BAR_CELLS:
         return _one_row(beside, width)
     full, half = divmod(round(bar.share * cells * 2), 2)

@@ -231,6 +231,21 @@ async def test_of_a_long_inner_run_the_last_is_kept() -> None:
     assert call.inner.omitted > 1000
 
 
+async def test_in_a_card_nothing_is_left_out_without_a_sign() -> None:
+    searches = [event for number in range(30) for event in ran("search", {"number": number})]
+    shown = await seen(ToolStarted("x", "outer", "agent", {}), *within(*searches), height=20)
+
+    assert "\n  │ …\n" in shown
+    assert "number: 29" in shown
+    assert "number: 0" not in shown
+
+
+async def test_in_a_narrow_terminal_a_field_has_its_own_row() -> None:
+    shown = await seen(ToolStarted("x", "a", "download_artifact", {"file": "mountain.bin"}), width=30)
+
+    assert "│ file: mountain.bin" in shown
+
+
 # Text, and the rest of a turn
 
 
@@ -284,6 +299,16 @@ async def test_a_text_that_is_cut_off_says_so() -> None:
     await screen.end()
 
     assert [line.strip() for line in emulator.lines if line] == ["Once there was", "stopped"]
+
+
+async def test_what_is_inside_of_a_call_is_cut_off_with_it() -> None:
+    screen, emulator = screen_of()
+    inner = ToolStarted("y", "inner", "copy", {})
+    for event in (ToolStarted("x", "outer", "agent", {}), *within(inner)):
+        await screen.put(event)
+    screen.leave()
+
+    assert "  │ ╰ cut off\n  ╰ cut off" in emulator.text
 
 
 async def test_a_run_that_is_cut_off_says_so() -> None:
