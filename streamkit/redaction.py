@@ -13,19 +13,22 @@ from typing import Any, TypeVar
 import msgspec
 
 from .history import Conversation
-from .items import Item, ToolCall, ToolOutput
+from .items import Item, ProviderTool, ToolCall, ToolOutput
 from .tool_events import (
     ApprovalRequested,
     Failure,
     Intermediate,
     Output,
     RunEvent,
+    ToolEvent,
     ToolInputField,
     ToolResult,
     ToolStarted,
     Value,
 )
 from .turns import ToolInputAvailable, ToolInputDelta, ToolInputEvent, ToolInputStart, Turn, TurnEnded
+
+UNFIT = "its arguments do not fit"
 
 Redact = Callable[[str, Any], Any]
 
@@ -37,7 +40,8 @@ class Redaction:
     """Applies one `redact` to the records of one run, inner runs included.
 
     Pieces of arguments cannot be looked through, since a secret may be cut in two: so there are no deltas and fields of
-    a call, but its whole arguments when they are available.
+    a call, but its whole arguments when they are available. A failure that quotes arguments says only that they do not
+    fit.
     """
 
     def __init__(self, redact: Redact) -> None:
@@ -51,13 +55,22 @@ class Redaction:
                 return self._input_event(event)
             case TurnEnded(turn=turn):
                 return TurnEnded(self.turn(turn))
-            case ApprovalRequested(tool=tool) | ToolStarted(tool=tool):
-                return msgspec.structs.replace(event, arguments=self._redact(tool, event.arguments))
-            case Intermediate():
-                return self._intermediate(event)
+            case ProviderTool():
+                return self.item(event)
+            case ApprovalRequested() | ToolStarted() | Intermediate() | Output():
+                return self._tool_event(event)
+        return event
+
+    def _tool_event(self, event: ToolEvent) -> ToolEvent | None:
+        match event:
+            case Intermediate(event=inner) if inner is not None:
+                seen = self.event(inner)
+                return None if seen is None else msgspec.structs.replace(event, event=seen)
+            case Intermediate(data=data):
+                return msgspec.structs.replace(event, data=self._redact(event.tool, data))
             case Output(result=result):
                 return msgspec.structs.replace(event, result=self.result(result))
-        return event
+        return msgspec.structs.replace(event, arguments=self._redact(event.tool, event.arguments))
 
     def _input_event(self, event: ToolInputEvent | ToolInputField) -> RunEvent | None:
         match event:
@@ -68,12 +81,6 @@ class Redaction:
             case ToolInputAvailable(call_id=call_id, arguments=text):
                 return ToolInputAvailable(call_id, self._text(self._tools.pop(call_id, ""), text))
         return event
-
-    def _intermediate(self, event: Intermediate) -> Intermediate | None:
-        if event.event is None:
-            return msgspec.structs.replace(event, data=self._redact(event.tool, event.data))
-        inner = self.event(event.event)
-        return None if inner is None else msgspec.structs.replace(event, event=inner)
 
     def arguments(self, tool: str, arguments: Any) -> Any:
         return self._redact(tool, arguments)
@@ -96,15 +103,24 @@ class Redaction:
             return item if seen == item.arguments else msgspec.structs.replace(item, arguments=seen)
         if isinstance(item, ToolOutput):
             return msgspec.structs.replace(item, text=self._text(item.tool, item.text))
+        if isinstance(item, ProviderTool):
+            given, gave = (self._seen(item.name, value) for value in (item.input, item.output))
+            if (given, gave) != (item.input, item.output):  # as the provider wrote it, it holds them once more
+                return msgspec.structs.replace(item, input=given, output=gave, opaque=None)
         return item
 
     def result(self, result: R) -> R:
         match result:
             case Value(tool=tool, value=value, text=text):
                 return msgspec.structs.replace(result, value=self._redact(tool, value), text=self._text(tool, text))
-            case Failure(tool=tool, partial=partial) if partial is not None:
-                return msgspec.structs.replace(result, partial=self._redact(tool, partial))
+            case Failure(tool=tool, kind=kind, partial=partial):
+                told = f"The call of {tool} did not run: {UNFIT}" if kind == "invalid_input" else result.message
+                return msgspec.structs.replace(result, message=told, partial=self._seen(tool, partial))
         return result
+
+    def _seen(self, tool: str, value: Any) -> Any:
+        """A value that may be absent."""
+        return None if value is None else self._redact(tool, value)
 
     def _text(self, tool: str, text: str) -> str:
         """Text that stands for a value: JSON, or itself."""

@@ -175,8 +175,8 @@ PARTS = st.one_of(
     st.builds(RefusalDelta, TEXTS),
     st.sampled_from(
         (
-            ProviderTool("w1", "search", {"q": "x"}),
-            ProviderTool("w1", "search", {"q": "x"}, ["found"]),
+            ProviderTool("w1", "search", {"q": SECRET}),
+            ProviderTool("w1", "search", {"q": "x"}, [SECRET]),
             UnknownItem({"new": 1}, "anthropic"),
             ProviderError("no capacity"),
             RuntimeError(SECRET),
