@@ -1,0 +1,75 @@
+"""`python -m recipes.web_chat [--model local|scripted|PROVIDER:NAME] [--port NUMBER] [--folder DIR]`"""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import anyio
+import httpx2
+import uvicorn
+
+from streamkit import Model, StreamkitError
+from streamkit.local import local_model
+from streamkit.providers import named
+
+from .recipe import chat, site
+from .scripted import Scripted
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser("python -m recipes.web_chat", description="Watch and steer runs on a web page.")
+    parser.add_argument("--model", default="local", help="local (the default), scripted, or PROVIDER:NAME")
+    parser.add_argument("--port", type=int, default=8000, help="of 127.0.0.1; 0 takes a free one (default: 8000)")
+    parser.add_argument("--folder", type=Path, help="where the tools write; left out: a temporary one")
+    return parser.parse_args()
+
+
+async def main(options: argparse.Namespace) -> None:
+    with (
+        TemporaryDirectory(prefix="streamkit-") as temporary,
+        socket.create_server(("127.0.0.1", options.port)) as listening,
+    ):
+        folder, url = options.folder or Path(temporary), f"http://127.0.0.1:{listening.getsockname()[1]}"
+        folder.mkdir(parents=True, exist_ok=True)
+        async with (
+            model_called(options.model) as model,
+            httpx2.AsyncClient(base_url=url, trust_env=False) as archive,
+        ):
+            print(f"{url} (Ctrl-C ends it)", flush=True)
+            # A stream that somebody still watches does not keep the program from its end.
+            config = uvicorn.Config(
+                site(chat(model, folder, archive)), log_level="critical", access_log=False, timeout_graceful_shutdown=1
+            )
+            await uvicorn.Server(config).serve([listening])
+
+
+@asynccontextmanager
+async def model_called(name: str) -> AsyncIterator[Model]:
+    if name == "local":
+        async with local_model() as model:
+            yield model
+    else:
+        yield Scripted() if name == "scripted" else named.model(name)
+
+
+def run() -> int:
+    options = parse()
+    code = 0
+    try:
+        anyio.run(main, options)
+    except* (StreamkitError, OSError) as failed:
+        print(f"streamkit: {failed.exceptions[0]}", file=sys.stderr)
+        code = 1
+    except* KeyboardInterrupt:
+        code = 130
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(run())
