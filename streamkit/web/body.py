@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 import anyio
-from starlette.types import Receive, Send
+from starlette.types import Message, Receive, Send
 
 MESSAGE_BYTES = 64 * 1024
 """A message of the body gets no more pieces when it has so much: what is not sent yet waits as events."""
@@ -38,6 +38,9 @@ class Body:
         self._is_sending = False
         self._comment: anyio.Event | None = None  # set when the one that is being sent is sent
 
+    async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        await self._send_message({"type": "http.response.start", "status": status, "headers": headers})
+
     async def send_pieces(self, pieces: Iterable[bytes]) -> None:
         """Send pieces, as many as fit in one message; empty ones are none."""
         ready: list[bytes] = []
@@ -46,22 +49,22 @@ class Body:
             ready.append(piece)
             size += len(piece)
             if size >= MESSAGE_BYTES:
-                await self._send_message(b"".join(ready))
+                await self._send_message(_part(b"".join(ready)))
                 ready, size = [], 0
         if size:
-            await self._send_message(b"".join(ready))
+            await self._send_message(_part(b"".join(ready)))
 
     async def close(self, last: bytes) -> None:
         """Send the last piece, after which the body is whole."""
-        await self._send_message(last, more=False)
+        await self._send_message(_part(last, more=False))
 
-    async def _send_message(self, data: bytes, *, more: bool = True) -> None:
+    async def _send_message(self, message: Message) -> None:
         if self._comment is not None:
             await self._comment.wait()
         self._messages += 1
         self._is_sending = True
         try:
-            await self._send({"type": "http.response.body", "body": data, "more_body": more})
+            await self._send(message)
         except OSError:  # what servers raise since ASGI 2.4 when the connection is gone
             await self._leave()
         finally:
@@ -95,7 +98,7 @@ class Body:
         self._comment = anyio.Event()  # who sends meanwhile waits: servers expect one message at a time
         try:
             with anyio.move_on_after(self._stall_seconds) as patience:
-                await self._send({"type": "http.response.body", "body": COMMENT, "more_body": True})
+                await self._send(_part(COMMENT))
             if patience.cancelled_caught:
                 await self._leave()
         except OSError:
@@ -108,3 +111,7 @@ class Body:
         self.client_has_gone = True
         self._scope.cancel()
         await anyio.sleep(math.inf)  # until the cancellation is heard
+
+
+def _part(data: bytes, *, more: bool = True) -> Message:
+    return {"type": "http.response.body", "body": data, "more_body": more}

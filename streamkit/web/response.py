@@ -69,10 +69,6 @@ class FlowResponse(Response):
         self.init_headers({"content-type": self._encoder.media_type, **self._encoder.headers, **(headers or {})})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        if scope["method"] == "HEAD":
-            await send({"type": "http.response.body", "body": b""})
-            return
         async with LoneErrorGroup() as tasks:
             body = Body(
                 receive,
@@ -83,7 +79,11 @@ class FlowResponse(Response):
             )
             tasks.start_soon(body.listen)
             tasks.start_soon(body.watch)
-            await self._fill(body)
+            await body.start(self.status_code, self.raw_headers)
+            if scope["method"] == "HEAD":
+                await body.close(b"")
+            else:
+                await self._fill(body)
             tasks.cancel_scope.cancel()
         if self.background is not None:
             await self.background()

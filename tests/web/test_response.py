@@ -227,6 +227,27 @@ async def test_a_client_that_does_not_read_slows_the_run_down() -> None:
     assert asked.text.splitlines()[1:-1] == [str(number) for number in range(1000)]
 
 
+async def test_a_thousand_slow_clients_hold_a_thousand_times_as_little() -> None:
+    texts = tuple(map(str, range(1000)))
+    works = [Work(*texts) for _ in range(1000)]
+    clients = [Exchange() for _ in works]
+    async with LoneErrorGroup() as tasks:
+        for work, client in zip(works, clients, strict=True):
+            client.pause()
+            tasks.start_soon(respond(work), scope_of("GET", "/", {}), client.receive, client.send)
+        for _ in range(3):
+            await anyio.wait_all_tasks_blocked()
+            for client in clients:
+                client.go_on()  # for one message
+                client.pause()
+        await anyio.wait_all_tasks_blocked()
+        assert all(work.began.is_set() for work in works)
+        assert max(work.sent for work in works) <= 4 * QUOTA_LIMIT
+        for client in clients:
+            client.leave()
+    assert all(work.ended.is_set() for work in works)
+
+
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_client_that_takes_nothing_for_too_long_has_gone(backend: str) -> None:
     async def main() -> None:
