@@ -39,6 +39,9 @@ from .seals import Seal
 
 NESTED_LIMIT_BYTES = 16 * 1024
 
+INTERRUPTED = "interrupted"
+"""The reason of a finish behind which a client sends nothing by itself."""
+
 
 class AiSdkEncoder:
     """See `Encoder`. run_id: the id of the message; for one that goes on, the id that the client knows it by.
@@ -82,6 +85,7 @@ class AiSdkEncoder:
         self._delta_head = b""
         self._begun = 0
         self._is_in_step = False
+        self._step_has_calls = self._step_has_results = False
         self._stop_reason = ""
         self._has_ended = False
 
@@ -107,19 +111,26 @@ class AiSdkEncoder:
 
     def end(self, state: object) -> bytes:
         if not isinstance(state, Conversation):
-            reason = _REASON_OF_STOP.get(self._stop_reason)
+            reason = self._finish_reason(_REASON_OF_STOP.get(self._stop_reason), is_pending=self._chunks.are_waiting)
             return self._close(chunk("finish", **({"finishReason": reason} if reason else {})), "the run has ended")
-        waiting = state.waiting if state.ended == "pending" else {}
+        is_pending = state.ended == "pending"
+        waiting = state.waiting if is_pending else {}
         metadata = own_metadata(ended=state.ended, turns=state.turns, usage=state.usage, pending=list(waiting))
-        reason = _REASON_OF_END.get(state.ended or "", "other")
+        reason = self._finish_reason(_REASON_OF_END.get(state.ended or "", "other"), is_pending=is_pending)
         last = chunk("finish", finishReason=reason, messageMetadata=metadata)
         return self._close(last, "the run has ended", [call.call_id for call in waiting.values()])
 
     def error(self, error: BaseException) -> bytes:
         kind, message = told(error)
         if kind == "stopped":
-            return self._close(chunk("abort", reason=message), "the run was stopped")
+            ends = chunk("abort", reason=message) + chunk("finish", finishReason=INTERRUPTED)
+            return self._close(ends, "the run was stopped")
         return self._close(chunk("error", errorText=message, code=kind), "the run failed")
+
+    def _finish_reason(self, reason: str | None, *, is_pending: bool) -> str | None:
+        """A client that finds all calls of the last step complete sends them back, to be answered; it must not where
+        the run is over."""
+        return INTERRUPTED if self._step_has_calls and not is_pending else reason
 
     def _close(self, last: bytes, why: str, pending: Collection[str] = ()) -> bytes:
         """End what is open, drop what nobody will run, and say the last word; there is only one."""
@@ -138,9 +149,11 @@ class AiSdkEncoder:
         if call is None:
             handle = _CHUNKS.get(type(event))
             return b"" if handle is None else handle(self, event)
-        said = self._end_block() if type(event) is ToolInputStart else b""
+        said = self._end_block() + self._leave_step() if type(event) is ToolInputStart else b""
+        self._step_has_calls = True
         if type(event) is Output:  # what was cut off inside of it has no end of its own
             self._calls.leave(call)
+            self._step_has_results = True
             said += self._nested.leave(call.id, "the call around it has ended")
         return said + self._chunks.of(seen, call)
 
@@ -166,7 +179,12 @@ class AiSdkEncoder:
 
     def _end_step(self) -> bytes:
         was_in_step, self._is_in_step = self._is_in_step, False
+        self._step_has_calls = self._step_has_results = False
         return chunk("finish-step") if was_in_step else b""
+
+    def _leave_step(self) -> bytes:
+        """What the model says when it has results belongs to its next turn, also where nobody told of its beginning."""
+        return self._end_step() if self._step_has_results else b""
 
     # Text
 
@@ -182,7 +200,7 @@ class AiSdkEncoder:
     def _piece(self, kind: str, text: str) -> bytes:
         said = b""
         if self._block != kind:
-            said = self._end_block() + self._begin_part() + self._begin_block(kind)
+            said = self._end_block() + self._leave_step() + self._begin_part() + self._begin_block(kind)
         return said + self._delta_head + json_of(text) + DELTA_END
 
     def _begin_block(self, kind: str) -> bytes:

@@ -66,6 +66,11 @@ class CallChunks:
         self._seal = seal
         self._undecided: dict[str, str] = {}  # the arguments of calls that may be asked about, by the id on the wire
         self._asked: dict[str, str] = {}  # the ids of the questions, by the same
+        self._waiting: set[str] = set()  # for a verdict, or for the answer of the client
+
+    @property
+    def are_waiting(self) -> bool:
+        return bool(self._waiting)
 
     def free_id(self, wanted: str) -> str:
         """An id that no call in the messages of the client has."""
@@ -121,8 +126,8 @@ class CallChunks:
             return b""  # nobody has heard of it, so nobody misses it
         if before is not Phase.WRITING:
             return self._output("tool-output-error", call, errorText=why)
-        shown: dict[str, Any] = {"input": self._values.of("".join(pieces))} if pieces else {}
-        return self._input("tool-input-error", call, **shown, errorText=why)
+        shown = self._values.of("".join(pieces) if pieces else None)
+        return self._input("tool-input-error", call, input=shown, errorText=why)
 
     def _pieces_of(self, call: OpenCall) -> list[str]:
         """Of a call that is written no more."""
@@ -136,6 +141,7 @@ class CallChunks:
 
     def _asks(self, event: ApprovalRequested, call: OpenCall, before: Phase) -> bytes:
         written = self._undecided.pop(call.id, None)
+        self._waiting.add(call.id)
         if before is Phase.UNTOLD and call.id in self._known:
             return b""  # asked again: the client still has the question, signed
         announced = self._announced(call, before, event.arguments)
@@ -158,7 +164,7 @@ class CallChunks:
     # Running
 
     def _starts(self, event: ToolStarted, call: OpenCall, before: Phase) -> bytes:
-        self._undecided.pop(call.id, None)
+        self._settle(call)
         return self._announced(call, before, event.arguments) + self._decided(call, approved=True)
 
     def _shows(self, event: Intermediate, call: OpenCall, before: Phase) -> bytes:
@@ -166,7 +172,7 @@ class CallChunks:
         return self._announced(call, before) + shown
 
     def _ended(self, event: Output, call: OpenCall, before: Phase) -> bytes:
-        self._undecided.pop(call.id, None)
+        self._settle(call)
         announced = self._announced(call, before)
         match event.result:
             case Value() as value:
@@ -193,6 +199,10 @@ class CallChunks:
             said = chunk("tool-approval-request", approvalId=approval_id, toolCallId=call.id, isAutomatic=True)
         said += self._decided(call, approved=False, reason=reason)
         return said + self._output("tool-output-denied", call)
+
+    def _settle(self, call: OpenCall) -> None:
+        self._undecided.pop(call.id, None)
+        self._waiting.discard(call.id)
 
     def _announced(self, call: OpenCall, before: Phase, arguments: Any = None) -> bytes:
         if before is not Phase.UNTOLD or call.id in self._known:

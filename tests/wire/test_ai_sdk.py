@@ -75,6 +75,8 @@ def test_each_part_has_a_start_its_deltas_and_an_end() -> None:
         {"type": "tool-input-delta", "toolCallId": "c1", "inputTextDelta": "{}"},
         {"type": "tool-input-available", "toolCallId": "c1", "toolName": "f", "dynamic": True, "input": {}},
         {"type": "tool-output-available", "toolCallId": "c1", "output": {"r": 1}},
+        {"type": "finish-step"},
+        {"type": "start-step"},
         {"type": "text-start", "id": "text-2"},
         {"type": "text-delta", "id": "text-2", "delta": "Bye"},
         {"type": "text-end", "id": "text-2"},
@@ -216,7 +218,7 @@ def test_a_message_goes_on_with_the_calls_that_the_client_has() -> None:
     client = UiClient(before.message).read(body)
     assert client.call("c1")["output"] == {"r": 1}
     assert client.call("c1~2")["output"] == {"r": 1}, "an id of the messages before is not given to a new call"
-    assert [part["type"] for part in client.parts].count("step-start") == 2
+    assert [part["type"] for part in client.parts].count("step-start") == 3
 
 
 def test_a_call_that_the_client_does_not_have_is_announced_first() -> None:
@@ -245,9 +247,22 @@ def test_an_error_is_told_once_and_closes_the_stream_in_good_order() -> None:
 
 
 def test_a_run_that_was_stopped_ends_quietly() -> None:
-    assert shown([TextDelta("Hi")], RunStopped("the person had enough")).ended == {
-        "type": "abort", "reason": "the person had enough"
-    }  # fmt: skip
+    client = shown([TextDelta("Hi")], RunStopped("the person had enough"))
+    assert client.ended == {"type": "abort", "reason": "the person had enough"}
+
+
+@pytest.mark.parametrize("end", [None, Conversation(ended="length"), RunStopped("enough")])
+def test_a_client_does_not_send_calls_back_that_a_run_left_behind_at_its_end(end: object) -> None:
+    assert not shown(WRITTEN, end).sends_by_itself
+    assert not shown(ENDED, end).sends_by_itself
+
+
+def test_a_client_sends_back_what_it_answers() -> None:
+    asked = ApprovalRequested("t.0", "c1", "f", {}, Card("Where are you?", None, "once", wants_value=True))
+    for state in (object(), Conversation(ended="pending")):
+        client = shown([*WRITTEN, asked], state)
+        client.give("c1", "home")
+        assert client.sends_by_itself
 
 
 def test_nothing_follows_the_end() -> None:
@@ -373,13 +388,14 @@ def test_hidden_arguments_come_whole_without_pieces_and_do_not_run_when_they_com
 def test_a_client_reads_every_run_to_its_end(made: Made) -> None:
     recorded = play(made)
     body = recorded.encode(AiSdkEncoder(run_id="m1"))
-    UiClient().read(body)
+    assert not UiClient().read(body).sends_by_itself, "or it goes round for ever"
     assert body == recorded.encode(AiSdkEncoder(run_id="m1")), "the same events give the same bytes"
 
 
 @settings(max_examples=30)
 @given(made=RUNS)
 def test_a_client_reads_every_run_that_is_begun_anew(made: Made) -> None:
+    made.cut_after = None
     client = UiClient().read(play(made, restarts=True).encode(AiSdkEncoder(run_id="m1")))
     assert "Half a text" not in client.text
 

@@ -5,13 +5,24 @@ import copy
 import json
 from typing import Any
 
-CHUNKS = {
-    "start", "start-step", "finish-step", "reset-step", "finish", "abort", "error",
-    "text-start", "text-delta", "text-end", "reasoning-start", "reasoning-delta", "reasoning-end",
-    "tool-input-start", "tool-input-delta", "tool-input-available", "tool-input-error",
-    "tool-approval-request", "tool-approval-response",
-    "tool-output-available", "tool-output-error", "tool-output-denied",
+CHUNKS: dict[str, tuple[str, ...]] = {
+    "start": (), "start-step": (), "finish-step": (), "reset-step": (), "finish": (), "abort": (),
+    "error": ("errorText",),
+    "text-start": ("id",), "text-delta": ("id", "delta"), "text-end": ("id",),
+    "reasoning-start": ("id",), "reasoning-delta": ("id", "delta"), "reasoning-end": ("id",),
+    "tool-input-start": ("toolCallId", "toolName"),
+    "tool-input-delta": ("toolCallId", "inputTextDelta"),
+    "tool-input-available": ("toolCallId", "toolName", "input"),
+    "tool-input-error": ("toolCallId", "toolName", "input", "errorText"),
+    "tool-approval-request": ("approvalId", "toolCallId"),
+    "tool-approval-response": ("approvalId", "approved"),
+    "tool-output-available": ("toolCallId", "output"),
+    "tool-output-error": ("toolCallId", "errorText"),
+    "tool-output-denied": ("toolCallId",),
+    "data-nested": ("id", "data"),
+    "data-nested-delta": ("data",),
 }  # fmt: skip
+"""The chunks that we send, with the fields without which the client takes them for broken."""
 TERMINAL = {"finish", "abort", "error"}
 
 Json = dict[str, Any]
@@ -31,6 +42,7 @@ class UiClient:
     def __init__(self, message: Json | None = None) -> None:
         self.message: Json = copy.deepcopy(message or {"id": "", "role": "assistant", "parts": []})
         self.ended: Json | None = None
+        self.finish_reason: str | None = None
         self.transient: list[Json] = []
         self._texts: dict[str, Json] = {}
         self._inputs: dict[str, str] = {}
@@ -40,6 +52,18 @@ class UiClient:
     def parts(self) -> list[Json]:
         parts: list[Json] = self.message["parts"]
         return parts
+
+    @property
+    def sends_by_itself(self) -> bool:
+        """Where it is told to do so when all calls of the last step are complete."""
+        assert self.ended is not None
+        calls = [part for part in self.parts[self._step_start() :] if "toolCallId" in part]
+        calls = [part for part in calls if not part.get("providerExecuted")]
+        done = all(
+            part["state"] == "output-error" or (part["state"] == "output-available" and not part.get("preliminary"))
+            for part in calls
+        )
+        return bool(calls) and done and self.finish_reason != "interrupted" and self.ended["type"] != "error"
 
     @property
     def text(self) -> str:
@@ -64,12 +88,14 @@ class UiClient:
 
     def feed(self, chunk: Json) -> None:
         kind = chunk["type"]
-        assert kind in CHUNKS or kind.startswith("data-"), f"the client does not know {kind}"
-        assert self.ended is None, f"{kind} after {self.ended}"
+        assert chunk.keys() >= set(CHUNKS[kind]), f"the client misses something in {chunk}"
+        follows_abort = kind == "finish" and self.ended is not None and self.ended["type"] == "abort"
+        assert self.ended is None or follows_abort, f"{kind} after {self.ended}"
         assert self._begun is (kind != "start"), "start comes first, and once"
         self._begun = True
         if kind in TERMINAL:
-            self.ended = chunk
+            self.finish_reason = chunk.get("finishReason")
+            self.ended = self.ended or chunk
         elif kind.startswith(("text-", "reasoning-")):
             self._feed_text(chunk, *kind.split("-"))
         elif kind.startswith("tool-"):
