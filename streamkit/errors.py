@@ -33,6 +33,7 @@
     │   ├── Refused            the model refused
     │   ├── CutAnswer          it was cut off
     │   └── InvalidAnswer      it does not fit its type
+    ├── RemoteError            a run in another program failed, or was refused
     ├── JournalError           a journal cannot be read or written
     │   ├── JournalMismatch    a call is not the one that was written down
     │   ├── RunIsHeld          another process or task drives the run
@@ -205,6 +206,22 @@ class TurnTimeout(ModelError):
     """The turn took longer than it may in all, however much came."""
 
     kind = "timeout"
+
+
+class RemoteError(StreamkitError):
+    """A run in another program failed, or the server that drives it refused what was asked of it.
+
+    code: which error ended the run, in one word for programs; empty for a refusal. status: of the HTTP answer that
+    refused, else None. retry_after: seconds, where the server named them.
+    """
+
+    def __init__(
+        self, message: str, *, code: str = "", status: int | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = status
+        self.retry_after = retry_after
 
 
 class JournalError(StreamkitError):

@@ -72,11 +72,11 @@ async def _read_request(stream: SocketStream) -> Asked | None:
         head, _, body = data.partition(b"\r\n\r\n")
         request, *lines = head.decode().split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
-        while len(body) < int(headers["content-length"]):
+        while len(body) < int(headers.get("content-length", 0)):
             body += await stream.receive()
     except anyio.EndOfStream:
         return None
-    return Asked(request.split(" ")[1], headers, json.loads(body))
+    return Asked(request.split(" ")[1], headers, json.loads(body or b"null"))
 
 
 async def hold(stream: SocketStream) -> None:
