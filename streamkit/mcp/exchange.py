@@ -74,6 +74,8 @@ class Exchange(Generic[R]):
         if not self._ended.is_set():
             self._heard.append(Progress(float(progress), None if total is None else float(total), message))
             self._news.set()
+            if len(self._heard) > _KEPT // 2:  # a server in this process waits for us here: let the consumer run
+                await anyio.lowlevel.checkpoint()
 
     def __aiter__(self) -> Exchange[R]:
         return self
