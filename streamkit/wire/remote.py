@@ -160,6 +160,8 @@ class _Watching:
 
     async def _send(self, out: Sink[RunEvent], events: list[RunEvent]) -> None:
         self._name(self._decoder.message_id)
+        if self._steering is not None:
+            self._steering.number = self._decoder.number
         for event in events:
             if type(event) is TurnEnded:
                 self._text = event.turn.text

@@ -52,7 +52,9 @@ async def serving(
     start: Any, *, resumable: bool = False, loses_after: int | None = None, **options: Any
 ) -> AsyncIterator[AppTransport]:
     """The way to an app with this agent."""
-    made = app(start, journal=memory_journal() if resumable else None, resumable=resumable, **options)
+    if resumable:
+        options = {"journal": memory_journal(), "resumable": True, **options}
+    made = app(start, **options)
     async with made.lifespan(), LoneErrorGroup() as tasks:
         transport = AppTransport(made, tasks, loses_after=loses_after)
         yield transport
@@ -181,6 +183,31 @@ async def test_a_run_is_picked_up_behind_a_frame() -> None:
         with pytest.raises(RemoteError, match="404") as refused:
             await watch_remote(URL, "nobody", transport=transport)
         assert refused.value.status == 404
+
+
+async def test_a_run_that_was_cut_off_with_its_process_goes_on_in_another() -> None:
+    hold, journal, steering = Hold(), memory_journal(), Steering()
+    seen: list[RunEvent] = []
+    agent = Agent(["One.", call("hold")], tools=(hold.tool,))
+    with pytest.raises(ConnectionFailed):
+        async with serving(agent, resumable=True, journal=journal) as transport:
+            flow = open_remote(URL, "Hi", steering=steering, transport=transport, reconnects=0)
+            async with flow.open() as events:
+                async for event in events:
+                    seen.append(event)
+                    if isinstance(event, Intermediate):
+                        transport.lose()
+    assert steering.run_id is not None
+    async with serving(Agent(["Well."], tools=(hold.tool,)), resumable=True, journal=journal) as transport:
+        with pytest.raises(ConnectionFailed, match="ended before the run"):
+            await watch_remote(URL, steering.run_id, transport=transport, reconnects=0)
+        with pytest.raises(RemoteError, match="nothing behind"):
+            await watch_remote(URL, steering.run_id, transport=transport)
+        goes_on = watch_remote(URL, steering.run_id, number=steering.number, resume=True, transport=transport)
+        async with goes_on.open() as events:
+            seen += [event async for event in events]
+    check_grammar(seen)
+    assert (text_of(seen), events.value.text) == ("One.Well.", "Well.")
 
 
 async def test_where_runs_are_not_kept_a_lost_connection_is_the_end() -> None:
