@@ -16,6 +16,9 @@ from streamkit import (
     RefusalDelta,
     RunEvent,
     TextDelta,
+    ToolInputAvailable,
+    ToolInputDelta,
+    ToolInputStart,
     Toolkit,
     converse,
     count,
@@ -33,6 +36,7 @@ from streamkit.tool_events import walk
 from streamkit.turn_builder import NextItem
 from streamkit.turns import TurnEnded
 from streamkit.wire import native_frames as frames
+from streamkit.wire.native import NativeEncoder
 from streamkit.wire.native_decoder import NativeDecoder
 
 from ..agent_run import Run, World, last_text
@@ -190,6 +194,27 @@ async def test_a_client_that_comes_back_hears_each_event_once() -> None:
         again += decoder.feed(b"\n\n".join(blocks[decoder.number :]))
         assert again + decoder.end() == heard
         assert decoder.number == len(blocks) - 1
+
+
+def test_who_comes_back_inside_of_a_part_needs_no_second_start() -> None:
+    """`cases/durability.json`: of a text and of a call; and who has nothing begins with the start."""
+    said: list[RunEvent] = [
+        *[TextDelta(piece) for piece in ("Hel", "lo", "!")],
+        ToolInputStart("c", "f"),
+        *[ToolInputDelta("c", piece) for piece in ('{"a"', ":1", "}")],
+        ToolInputAvailable("c", '{"a":1}'),
+    ]
+    encoder = NativeEncoder(run_id="run")
+    frames_before = encoder.open() + b"".join([encoder.event(event) for event in said])
+    blocks = frames_before.split(b"\n\n")
+    assert NativeDecoder().feed(frames_before) == said
+    for has_so_far, place in ((4, 2), (8, 5)):
+        decoder = NativeDecoder()
+        first = decoder.feed(b"\n\n".join([*blocks[:has_so_far], b""]))
+        decoder.next_body()
+        rest = b"\n\n".join(blocks[has_so_far:])
+        assert b"-start" not in rest.partition(b"-delta")[0]
+        assert (first, first + decoder.feed(rest)) == (said[:place], said)
 
 
 def test_frames_that_came_already_are_let_go() -> None:
