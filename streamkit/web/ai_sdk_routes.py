@@ -30,10 +30,11 @@ ANOTHER_MESSAGE = "another message came in this chat"
 
 
 class _ChatRun(NamedTuple):
-    """The run of a chat that began last."""
+    """The run of a chat that began last. earlier: the parts of its message that had been there before."""
 
     run_id: str
-    encoder: Callable[[], AiSdkEncoder]
+    encoder: Callable[..., AiSdkEncoder]
+    earlier: tuple[dict[str, Any], ...]
 
 
 class AiSdkRoutes:
@@ -71,7 +72,7 @@ class AiSdkRoutes:
             redact=self._redact,
         )
         response = await self._host.answer(run, encoder(), headers={RUN_ID: run_id})
-        self._take_over((name_of(user), chat_id), _ChatRun(run_id, encoder))
+        self._take_over((name_of(user), chat_id), _ChatRun(run_id, encoder, chat.parts))
         return response
 
     def _take_over(self, chat: tuple[bytes, str], begun: _ChatRun) -> None:
@@ -88,4 +89,5 @@ class AiSdkRoutes:
         chat = self._chats.get((name_of(user), request.path_params["chat_id"]))
         if chat is None or self._host.journal is None or chat.run_id not in self._host.live.by_id:
             return Response(status_code=204)
-        return self._host.watch(chat.run_id, chat.encoder(), headers={RUN_ID: chat.run_id})
+        # A client that picks its answer up again builds the message anew, from its very beginning.
+        return self._host.watch(chat.run_id, chat.encoder(earlier=chat.earlier), headers={RUN_ID: chat.run_id})

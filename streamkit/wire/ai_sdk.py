@@ -32,6 +32,7 @@ from ..turns import (
 from .ai_sdk_calls import CallChunks
 from .ai_sdk_chunks import DELTA_END, DONE, chunk, delta_head, own_metadata
 from .ai_sdk_nested import NestedParts
+from .ai_sdk_replay import replayed
 from .ai_sdk_seals import sealed
 from .encoding import EVENT_STREAM, STREAM_HEADERS, VALUE_LIMIT_BYTES, Values, json_of, told
 from .open_calls import OpenCalls, Seen
@@ -46,9 +47,10 @@ INTERRUPTED = "interrupted"
 class AiSdkEncoder:
     """See `Encoder`. run_id: the id of the message; for one that goes on, the id that the client knows it by.
 
-    known_calls: the ids of the calls in the messages of the client (`UiChat.known_calls`). dynamic: calls are
-    `dynamic-tool` parts; False makes them `tool-NAME` parts, for clients that declare the types of their tools.
-    seal, chat_id: sign what the client is asked to approve, see `from_ui_messages`.
+    known_calls: the ids of the calls in the messages of the client (`UiChat.known_calls`). earlier: where a client has
+    to build a message anew that had begun before this run, its parts (`UiChat.parts`): they are told first.
+    dynamic: calls are `dynamic-tool` parts; False makes them `tool-NAME` parts, for clients that declare the types of
+    their tools. seal, chat_id: sign what the client is asked to approve, see `from_ui_messages`.
     redact: what is to be seen instead of arguments and values; the arguments of a call then come whole.
     value_limit_bytes: of each value of a user.
     """
@@ -61,6 +63,7 @@ class AiSdkEncoder:
         *,
         run_id: str,
         known_calls: Iterable[str] = (),
+        earlier: Iterable[dict[str, Any]] = (),
         dynamic: bool = True,
         seal: Seal | None = None,
         chat_id: str = "",
@@ -68,6 +71,7 @@ class AiSdkEncoder:
         value_limit_bytes: int = VALUE_LIMIT_BYTES,
     ) -> None:
         self._run_id = run_id
+        self._earlier = earlier
         self._redaction = None if redact is None else Redaction(redact)
         self._values = Values(value_limit_bytes)
         self._calls = OpenCalls()
@@ -90,7 +94,7 @@ class AiSdkEncoder:
         self._has_ended = False
 
     def open(self) -> bytes:
-        return chunk("start", messageId=self._run_id)
+        return chunk("start", messageId=self._run_id) + replayed(self._earlier)
 
     def event(self, event: RunEvent) -> bytes:
         # Most events are pieces of the text, or of a call, of the outer run.

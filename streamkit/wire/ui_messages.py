@@ -34,13 +34,15 @@ class UiChat(NamedTuple):
     """What a client sent.
 
     conversation: to go on with; where calls of it wait, verdicts has what the person decided, by execution id.
-    message_id: of the message that goes on, None where a new one begins. known_calls: the ids that the client knows.
+    message_id: of the message that goes on, None where a new one begins. parts: of it, as they came.
+    known_calls: the ids that the client knows.
     """
 
     conversation: Conversation
     verdicts: dict[str, Verdict]
     message_id: str | None
     known_calls: frozenset[str]
+    parts: tuple[dict[str, Any], ...] = ()
 
 
 def from_ui_messages(messages: object, *, seal: Seal | None = None, chat_id: str = "") -> UiChat:
@@ -75,7 +77,14 @@ def from_ui_messages(messages: object, *, seal: Seal | None = None, chat_id: str
     if state.turn is None:
         _check_answerable(history)
         state = Conversation(history)
-    return UiChat(state, verdicts, last.id if last.role == "assistant" else None, _ids_in(read))
+    if last.role == "user":
+        return UiChat(state, verdicts, None, _ids_in(read))
+    return UiChat(state, verdicts, last.id, _ids_in(read), _parts_as_they_came(messages))
+
+
+def _parts_as_they_came(messages: Any) -> tuple[dict[str, Any], ...]:
+    """Of the last one of messages that were read."""
+    return tuple(messages[-1]["parts"])
 
 
 def _check_answerable(history: History) -> None:

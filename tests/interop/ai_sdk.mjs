@@ -2,8 +2,8 @@
 //
 //   node ai_sdk.mjs API PLAN
 //
-// A step of the plan is {say: text}, {answer: {TOOL: approved}}, {give: {TOOL: output}}, or {reconnect: true}: leave the
-// response after its first text, and take it up again.
+// A step of the plan is {say: text}, {answer: {TOOL: approved}} or {give: {TOOL: output}}. With {reconnect: true} the
+// response is left after its first text, and picked up again.
 import { DefaultChatTransport, readUIMessageStream, isToolUIPart, getToolName } from 'ai';
 
 const [api, plan] = process.argv.slice(2);

@@ -1,18 +1,13 @@
 """Clients on the AI SDK, as its users write them, against a real server: they read whatever a run tells, and answer."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
 import pytest
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.routing import Route
 
 from streamkit import (
-    Conversation,
     Flow,
     RunEvent,
     Sink,
@@ -25,18 +20,15 @@ from streamkit import (
     Toolkit,
     converse,
     flow,
-    from_verdicts,
     last,
     streaming_tool,
     tool,
     user,
 )
 from streamkit.errors import ProviderError, RunStopped
+from streamkit.journal.memory import memory_journal
 from streamkit.testing import ScriptedModel, call, interleave, stop
-from streamkit.web.response import FlowResponse
-from streamkit.wire.ai_sdk import AiSdkEncoder
-from streamkit.wire.seals import Seal
-from streamkit.wire.ui_messages import UiChat, from_ui_messages
+from streamkit.web import RunRequest, app
 
 from ..wire.runs import Restarting
 from .parts import needs_node
@@ -45,7 +37,7 @@ from .serving import run_node, serve
 pytestmark = needs_node
 
 Json = dict[str, Any]
-Start = Callable[[UiChat], Flow[RunEvent, Any]]
+Start = Callable[[RunRequest], Flow[RunEvent, Any]]
 
 
 @streaming_tool(reduce=last(dict))
@@ -87,12 +79,9 @@ TOOLKIT = Toolkit(fetch, fails, huge, send, delegate, where)
 def answered_by(*turns: Any, model: Any = None) -> Start:
     """A server whose model says these turns, over all its requests."""
     scripted = model or ScriptedModel(*turns)
-
-    def start(chat: UiChat) -> Flow[RunEvent, Conversation]:
-        authorize = from_verdicts(chat.verdicts, chat.conversation if chat.conversation.turn else None)
-        return converse(scripted, TOOLKIT, chat.conversation, authorize=authorize, max_turns=6)
-
-    return start
+    return lambda run: converse(
+        scripted, TOOLKIT, run.conversation, authorize=run.authorize, max_turns=6, journal=run.journal
+    )
 
 
 def tells(events: Sequence[RunEvent], error: Exception | None = None) -> Start:
@@ -105,32 +94,12 @@ def tells(events: Sequence[RunEvent], error: Exception | None = None) -> Start:
         if error is not None:
             raise error
 
-    return lambda chat: run()
-
-
-@contextmanager
-def serving(start: Start) -> Iterator[str]:
-    """The smallest server: it keeps nothing between two requests but its secret."""
-    seal = Seal()
-
-    async def chat(request: Request) -> FlowResponse:
-        body = await request.json()
-        chat = from_ui_messages(body["messages"], seal=seal, chat_id=body["id"])
-        encoder = AiSdkEncoder(
-            run_id=chat.message_id or f"answer-{len(body['messages'])}",
-            known_calls=chat.known_calls,
-            seal=seal,
-            chat_id=body["id"],
-        )
-        return FlowResponse(start(chat), encoder)
-
-    with serve(Starlette(routes=[Route("/chat", chat, methods=["POST"])])) as url:
-        yield url + "/chat"
+    return lambda _: run()
 
 
 def read(start: Start, *plan: Json, script: str = "ai_sdk.mjs") -> Json:
-    with serving(start) as url:
-        seen: Json = run_node(script, url, json.dumps(plan))
+    with serve(app(start)) as url:
+        seen: Json = run_node(script, f"{url}/ai-sdk", json.dumps(plan))
     return seen
 
 
@@ -301,6 +270,71 @@ def test_a_long_argument_is_written_to_its_end() -> None:
 
 
 def test_the_stop_button_ends_the_run() -> None:
-    seen = read(answered_by(["Hello", anyio.sleep_forever]), {"say": "go", "stop": True}, script="use_chat.mjs")
+    seen = read(answered_by(["Hello", anyio.sleep_forever]), {"say": "go", "stop": "Hello"}, script="use_chat.mjs")
     assert seen["errors"] == []
     assert (text_of(seen["messages"][-1]), seen["status"]) == ("Hello", "ready")
+
+
+# Picking a run up again
+
+
+class ComesBack:
+    """An app whose run waits until a client has come back to it, and reads."""
+
+    def __init__(self, *turns: Any) -> None:
+        self._served = app(answered_by(*turns), journal=memory_journal(), resumable=True)
+        self._is_back = anyio.Event()
+
+    async def wait(self) -> None:
+        await self._is_back.wait()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def sends(message: Any) -> None:
+            await send(message)
+            if scope.get("path", "").endswith("/stream") and message.get("body"):
+                self._is_back.set()
+
+        await self._served(scope, receive, sends)
+
+
+def read_with_a_break(script: str, *plan: Json, turns: Callable[[Any], Sequence[Any]]) -> Json:
+    waiting: list[ComesBack] = []
+
+    async def wait() -> None:
+        await waiting[0].wait()
+
+    waiting.append(ComesBack(*turns(wait)))
+    with serve(waiting[0]) as url:
+        seen: Json = run_node(script, f"{url}/ai-sdk", json.dumps(plan))
+    return seen
+
+
+BREAKS: dict[str, Json] = {
+    "ai_sdk.mjs": {"reconnect": True},
+    "use_chat.mjs": {"stop": "Hel", "resume": True, "responses": 2},
+}
+
+
+@pytest.mark.parametrize("script", list(BREAKS))
+def test_a_client_picks_its_answer_up_again(script: str) -> None:
+    seen = read_with_a_break(
+        script, {"say": "go"} | BREAKS[script], turns=lambda wait: [[call("fetch", {"name": "a"})], ["Hel", wait, "lo"]]
+    )
+    assert seen["errors"] == []
+    assert text_of(seen["messages"][-1]) == "Hello"
+    assert [message["role"] for message in seen["messages"]] == ["user", "assistant"]
+    assert [part["output"] for part in calls_in(seen["messages"][-1]).values()] == [{"name": "a", "percent": 100}]
+    assert seen.get("afterwards") is None, "there is nothing to pick up when the run is over"
+
+
+@pytest.mark.parametrize("script", list(BREAKS))
+def test_a_message_that_went_on_is_picked_up_from_its_beginning(script: str) -> None:
+    seen = read_with_a_break(
+        script,
+        {"say": "go"},
+        {"answer": {"send": True}} | BREAKS[script],
+        turns=lambda wait: [["I send. ", call("send", {"to": "Ann"})], ["Hel", wait, "lo"]],
+    )
+    assert seen["errors"] == []
+    assert text_of(seen["messages"][-1]) == "I send. Hello"
+    assert [part["output"] for part in calls_in(seen["messages"][-1]).values()] == ["sent to Ann"]

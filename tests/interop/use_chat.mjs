@@ -2,9 +2,10 @@
 //
 //   node use_chat.mjs API PLAN
 //
-// A step of the plan is {say: text}, {answer: {TOOL: approved}}, {give: {TOOL: output}} or {stop: true}: the first text
-// is waited for, then the button is pressed. Each step ends when the app is idle. {auto: {TOOL: output}} in the first
-// step answers calls of a tool as soon as they are there.
+// A step of the plan is {say: text}, {answer: {TOOL: approved}} or {give: {TOOL: output}}. With {stop: text} the button
+// is pressed when this text is there; with {resume: true} behind it, the answer is then picked up again. Each step ends
+// when the app is idle, after as many `responses`. {auto: {TOOL: output}} in the first step answers calls of a tool as
+// soon as they are there.
 import { JSDOM } from 'jsdom';
 
 const dom = new JSDOM('<main></main>', { url: 'http://127.0.0.1/' });
@@ -76,9 +77,10 @@ for (const step of plan) {
     for (const part of calls(tool)) void chat.addToolOutput({ tool, toolCallId: part.toolCallId, output });
   }
   if (step.stop) {
-    await until(() => parts().some(part => part.type === 'text' && part.text));
+    await until(() => parts().some(part => part.type === 'text' && part.text.includes(step.stop)));
     await chat.stop();
   }
+  if (step.resume) void chat.resumeStream();
   const responses = step.responses ?? 1;
   await until(() => seen.finished.length >= before + responses && idle());
 }

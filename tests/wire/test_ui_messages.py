@@ -16,6 +16,7 @@ from streamkit import (
     Flow,
     Message,
     Pending,
+    ReasoningDelta,
     RunEvent,
     Tool,
     Toolkit,
@@ -405,6 +406,30 @@ async def test_an_approval_goes_on_with_the_same_message() -> None:
     client = UiClient(client.message).read(await server.answer([said(), client.message]))
     assert (client.message["id"], client.text, sent) == (before, "I send.Done.", ["Ann"])
     assert client.call("call_1")["output"] == "sent to Ann"
+
+
+def lasting(part: Json) -> Json:
+    """What of a part says something when it is whole."""
+    return {name: value for name, value in part.items() if name not in ("rawInput", "preliminary")}
+
+
+async def test_a_client_that_builds_the_message_anew_gets_all_of_it() -> None:
+    server = Server(
+        [ReasoningDelta("Hm."), "I send.", call("send", {"to": "Ann"}), call("where"), call("send", {"to": "Bob"})],
+        ["Done."],
+    )
+    client = UiClient().read(await server.answer([said()]))
+    client.answer(client.call("call_1")["approval"]["id"], approved=True)
+    client.answer(client.call("call_3")["approval"]["id"], approved=False, reason="no")
+    client.give("call_2", "home")
+    client.message["parts"] += [{"type": "data-nested", "id": "n", "data": {"path": ["c"], "state": "done"}}]
+    messages = [said(), client.message]
+    chat = from_ui_messages(messages, seal=SEAL, chat_id="chat")
+    live = UiClient(client.message).read(await server.answer(messages))
+    anew = AiSdkEncoder(run_id="a1", known_calls=chat.known_calls, earlier=chat.parts, seal=SEAL, chat_id="chat")
+    again = UiClient().read(anew.open() + anew.end(Conversation(ended="pending")))
+    assert list(map(lasting, again.parts)) == list(map(lasting, chat.parts))
+    assert live.parts[: len(chat.parts)] != again.parts, "the outputs of what was allowed came since then"
 
 
 async def test_a_denial_is_read_by_the_model() -> None:
