@@ -10,6 +10,7 @@
     ├── WorkCancelled          the work was cancelled, its consumer was not
     ├── RunStopped             somebody stopped a run that is watched from elsewhere
     ├── ToolError              raised by a tool's author: the model reads its message
+    │   └── McpServerError     an MCP server was not reached, was lost, or refused
     ├── ReducerError           a reducer has no value to give
     ├── InvalidInput           arguments that do not fit their tool
     ├── InvalidCall            a call that does not fit its tool
@@ -92,6 +93,10 @@ class RunStopped(StreamkitError):
 
 class ToolError(StreamkitError):
     """Raised by a tool on purpose: its message is what the model reads as the failure of the call."""
+
+
+class McpServerError(ToolError):
+    """An MCP server was not reached, was lost, or refused; its message may be shown to a model."""
 
 
 class ReducerError(StreamkitError):

@@ -1,7 +1,8 @@
 """Tools of MCP servers for models of ours, and tools of ours for clients of MCP."""
 
 from .connection import Connection
-from .exchange import McpServerError, Progress
+from ..errors import McpServerError
+from .exchange import Progress
 from .serving import serve, server_of
 
 __all__ = ["Connection", "McpServerError", "Progress", "serve", "server_of"]

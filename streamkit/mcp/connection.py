@@ -16,12 +16,12 @@ from typing import Any, TypeVar, Unpack
 import anyio
 from anyio.abc import TaskGroup
 
-from ..errors import DefinitionError, FlowError
+from ..errors import DefinitionError, FlowError, McpServerError
 from ..flows import Flow, Sink
 from ..groups import LoneErrorGroup, without_cancellations
 from ..toolkit import Toolkit
 from ..tools import Tool
-from .exchange import Exchange, McpServerError, Progress, lost
+from .exchange import Exchange, Progress, lost
 from .remote_tools import RemoteToolOptions, tools_of
 from .sdk import MODERN_PROTOCOL_VERSIONS, Client, ProgressFnT, types
 from .system_tasks import start_system_task

@@ -14,7 +14,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
-from ..errors import StreamkitError, ToolError
+from ..errors import McpServerError, StreamkitError
 from ..limits import TimedOut
 from .sdk import Client, MCPError, ProgressFnT, types
 
@@ -34,10 +34,6 @@ class Progress(msgspec.Struct, frozen=True):
     progress: float
     total: float | None = None
     message: str | None = None
-
-
-class McpServerError(ToolError):
-    """An MCP server was not reached, was lost, or refused; its message may be shown to a model."""
 
 
 class Exchange(Generic[R]):
