@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import anyio.from_thread
@@ -14,10 +14,12 @@ import anyio.lowlevel
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Playwright, expect, sync_playwright
 
 from recipes.web_chat.recipe import FieldByField, site
-from streamkit import Model, Tool, Toolkit, converse
+from streamkit import Model, Tool, Toolkit, ToolOutput, converse, tool
+from streamkit.testing import ScriptedModel, stop
+from streamkit.tool_input import InputDelta, InputEnd, InputStart
 
-from .parts import BROWSER, FOLDER
-from .serving import serve
+from ..parts import BROWSER, FOLDER
+from ..serving import serve
 
 SCREENSHOTS = FOLDER.parent / "screenshots"
 PATIENCE_MILLISECONDS = 60_000
@@ -62,6 +64,22 @@ def chats(model: Model, *tools: Tool[..., Any]) -> Iterator[str]:
     )
     with serve(app) as url:
         yield url
+
+
+@tool(approval=True, origin="mail.example.org, as you")
+async def send(to: Literal["Ann", "Bob"], text: str, copies: int = 1) -> str:
+    """Send a mail."""
+    return f"{copies} to {to}: {text}"
+
+
+MAIL = {"to": "Ann", "text": "We meet at noon."}
+
+
+@tool
+async def hang() -> str:
+    """Never comes to an end."""
+    await anyio.sleep_forever()
+    raise AssertionError
 
 
 class Chat:
@@ -128,3 +146,17 @@ class Gate:
         assert self._reached.wait(60), "nobody came to the gate"
         assert self._opened is not None
         anyio.from_thread.run_sync(self._opened.set, token=self._token)
+
+
+def written(*parts: str | Gate, tool: str = "send") -> Iterator[Any]:
+    """For a script: a call that is written in these pieces."""
+    yield InputStart(None, "a", tool)
+    for part in parts:
+        yield InputDelta(part, call_id="a") if isinstance(part, str) else part
+    yield InputEnd(call_id="a")
+    yield stop("tool_calls")
+
+
+def told(model: ScriptedModel) -> list[str]:
+    """What a model was told by its tools."""
+    return [item.text for item in model.requests[-1].history if isinstance(item, ToolOutput)]

@@ -1,0 +1,158 @@
+"""The chat page in Chromium: what a person sees of a run."""
+
+from __future__ import annotations
+
+from playwright.sync_api import expect
+
+from recipes.web_chat.recipe import FieldByField
+from streamkit import (
+    Flow,
+    Message,
+    ProviderError,
+    RunEvent,
+    Sink,
+    TextDelta,
+    ToolError,
+    ToolInputAbandoned,
+    ToolInputStart,
+    Toolkit,
+    Turn,
+    TurnEnded,
+    TurnEvent,
+    TurnRequest,
+    TurnStarted,
+    converse,
+    tool,
+    user,
+)
+from streamkit.testing import ScriptedModel, call, stop
+from streamkit.turns import TurnRestarted
+
+from ..parts import needs_browser
+from .browsing import Chat, Gate, chats, send, written
+
+pytestmark = needs_browser
+
+
+def test_a_card_opens_with_the_name_of_a_call_and_its_fields_grow(chat: Chat) -> None:
+    begun, half, whole = Gate(), Gate(), Gate()
+    model = ScriptedModel(
+        lambda _: [*written(begun, '{"to": "Ann", "text": "We meet', half, ' at noon."}', whole)], ["Sent."]
+    )
+    with chats(model, send) as url:
+        chat.page.goto(url)
+        chat.say("Write to Ann")
+        card = chat.card("send", "writing")
+        expect(card).to_be_visible()
+        expect(card.locator("dd")).to_have_count(0)
+        begun.open()
+        expect(card.locator("dd")).to_have_text(["Ann", "We meet"])
+        half.open()
+        expect(card.locator("dd")).to_have_text(["Ann", "We meet at noon."])
+        whole.open()
+        expect(chat.card("send", "waiting").locator("dd")).to_have_text(["Ann", "We meet at noon.", "1"])
+
+
+def test_cards_of_an_inner_run_stand_within_the_card_of_its_call(chat: Chat) -> None:
+    inner = ScriptedModel(["I ask.", call("look", {"at": "the moon"})], ["It is there."])
+
+    @tool
+    async def look(at: str) -> str:
+        """Look."""
+        return f"I see {at}"
+
+    @tool
+    async def delegate(out: Sink[RunEvent]) -> str:
+        """Ask somebody else."""
+        await out.forward(converse(FieldByField(inner), Toolkit(look), (user("Is there a moon?"),)))
+        return "There is a moon."
+
+    with chats(ScriptedModel([call("delegate")], ["So it is."]), delegate) as url:
+        chat.page.goto(url)
+        chat.say("Is there a moon?")
+        chat.ends("Answered")
+        within = chat.card("delegate", "done").locator(".nested")
+        expect(within.locator(".said")).to_have_text(["I ask.", "It is there."])
+        expect(within.locator(".card[data-state=done] h3")).to_have_text("look")
+        expect(within.locator("dd")).to_have_text("the moon")
+        expect(chat.answer).to_have_text("So it is.")
+
+
+def test_the_value_that_the_model_got_opens_and_closes(chat: Chat) -> None:
+    @tool
+    async def recite() -> str:
+        """Say it all."""
+        return "first line\nlast line"
+
+    with chats(ScriptedModel([call("recite")], ["Done."]), recite) as url:
+        chat.page.goto(url)
+        chat.say("Recite")
+        value = chat.card("recite", "done").locator(".value")
+        expect(value.locator("pre")).not_to_be_visible()
+        value.locator("summary").click()
+        expect(value.locator("pre")).to_have_text("first line\nlast line", use_inner_text=True)
+
+
+def test_a_call_that_goes_nowhere_leaves_and_says_why(chat: Chat) -> None:
+    cut = call("send", '{"to": "Ann", "text": "We m', ends=False)
+    with chats(ScriptedModel([cut, stop("length")]), send) as url:
+        chat.page.goto(url)
+        chat.say("Write to Ann")
+        chat.ends("Cut at the token limit")
+        card = chat.card("send", "dropped")
+        expect(card.locator(".state")).to_have_text("dropped: the turn was cut at its token limit")
+        expect(card.locator(".fields")).not_to_be_visible()
+
+
+def test_failures_are_told_and_the_run_goes_on(chat: Chat) -> None:
+    @tool
+    async def fail() -> str:
+        """Fails."""
+        raise ToolError("the disk is full")
+
+    with chats(ScriptedModel([call("fail")], ["It failed."]), fail) as url:
+        chat.page.goto(url)
+        chat.say("Try")
+        expect(chat.card("fail", "failed").locator(".problem")).to_have_text("the disk is full")
+        expect(chat.answer).to_have_text("It failed.")
+
+
+def test_a_run_that_fails_says_so_and_the_next_message_goes_on(chat: Chat) -> None:
+    model = ScriptedModel(["So f", ProviderError("overloaded")], ["Here I am again."])
+    with chats(model) as url:
+        chat.page.goto(url)
+        chat.say("Hello?")
+        chat.ends("Failed")
+        expect(chat.run.locator(".problem")).to_have_text("overloaded")
+        chat.say("And now?")
+        expect(chat.answer).to_have_text("Here I am again.")
+
+
+def test_what_began_anew_is_taken_back(chat: Chat) -> None:
+    class Restarting:
+        name = "restarting"
+
+        def stream_turn(self, request: TurnRequest) -> Flow[TurnEvent, Turn]:
+            return Flow(self._run)
+
+        async def _run(self, out: Sink[TurnEvent]) -> Turn:
+            turn = Turn("turn_1", items=(Message("assistant", "Hello."),))
+            for event in (
+                TurnStarted("turn_1", "restarting"),
+                TextDelta("Hell"),
+                ToolInputStart("a", "send"),
+                ToolInputAbandoned("a", "retried"),
+                TurnRestarted("the stream broke"),
+                TextDelta("Hello."),
+                TurnEnded(turn),
+            ):
+                await out.send(event)
+            return turn
+
+    with chats(Restarting(), send) as url:
+        chat.page.goto(url)
+        chat.say("Hello?")
+        chat.ends("Answered")
+        expect(chat.run.locator(".said")).to_have_text(["Hello."])
+        expect(chat.run.locator(".note")).to_have_text("The model began anew: the stream broke")
+        expect(chat.card("send", "dropped")).to_contain_text("the model began anew")
