@@ -93,6 +93,7 @@ class NativeEncoder:
         said = self._parts.end_all()
         for call in self._calls.never_ran(pending):
             said += self._call_frames.dropped(call, detail)
+        said += self._call_frames.unanswered(detail)
         return self._written([*said, last])
 
     def _written(self, said: list[Frame]) -> bytes:
@@ -108,7 +109,8 @@ class NativeEncoder:
         if type(event) is Output:  # what was cut off inside of it has no end of its own
             said += self._parts.end_inside(call.id)
             for inner in self._calls.leave(call):
-                said += self._call_frames.dropped(inner, "the call around it has ended")
+                said += self._call_frames.dropped(inner, _AROUND_HAS_ENDED)
+            said += self._call_frames.unanswered(_AROUND_HAS_ENDED, call.id)
         return said + self._call_frames.of(seen, call)
 
     def _text(self, event: TextDelta, path: Path) -> list[Frame]:
@@ -124,8 +126,9 @@ class NativeEncoder:
         return [frames.TurnStart(event.turn_id, event.model, path=path)]
 
     def _turn_ended(self, event: TurnEnded, path: Path) -> list[Frame]:
-        turn = event.turn
-        return [frames.TurnEnd(turn.turn_id, turn.stop_reason, turn.stop_word, frames.tokens(turn.usage), path=path)]
+        turn, usage = event.turn, frames.tokens(event.turn.usage)
+        end = frames.TurnEnd(turn.turn_id, turn.stop_reason, turn.stop_word, usage, path=path)
+        return [*self._call_frames.lost(path, turn), end]
 
     def _turn_restarted(self, event: TurnRestarted, path: Path) -> list[Frame]:
         return [frames.TurnRestart(event.reason, path=path)]
@@ -138,6 +141,7 @@ class NativeEncoder:
         return [frames.Unknown(self._values.of(event.item), event.dialect, path=path)]
 
 
+_AROUND_HAS_ENDED = "the call around it has ended"
 _FRAMES: dict[type, Callable[..., list[Frame]]] = {
     TextDelta: NativeEncoder._text,
     RefusalDelta: NativeEncoder._refusal,

@@ -7,11 +7,11 @@ from typing import Any
 
 from ..items import Usage
 from ..tool_events import ApprovalRequested, Failure, Intermediate, Output, ToolInputField, ToolStarted, Value
-from ..turns import ToolInputAbandoned, ToolInputAvailable, ToolInputDelta, ToolInputStart
+from ..turns import ToolInputAbandoned, ToolInputAvailable, ToolInputDelta, ToolInputStart, Turn
 from . import native_frames as frames
 from .encoding import Values
 from .native_frames import Frame
-from .native_parts import head_of
+from .native_parts import Path, head_of
 from .open_calls import OpenCall, Phase, Seen
 
 
@@ -28,6 +28,9 @@ class CallFrames:
         self._values = values
         self._has_deltas = has_deltas
         self._inputs: dict[str, Input] = {}  # all calls that are being written, by their ids on the wire
+        self._malformed: dict[
+            str, tuple[OpenCall, str]
+        ] = {}  # whose failure is to come; with the ids that the run knows
 
     def of(self, seen: Seen, call: OpenCall) -> list[Frame]:
         if type(seen.event) is ToolInputAbandoned:
@@ -38,6 +41,23 @@ class CallFrames:
         """Of a call that nobody will run any more."""
         reason = "incomplete" if call.phase is Phase.WRITING else "discarded"
         return self._dropped(call, call.phase, reason, detail)
+
+    def lost(self, path: Path, turn: Turn) -> list[Frame]:
+        """Of the malformed calls that a turn does not keep, so that nobody answers them."""
+        if not self._malformed:
+            return []
+        kept = {call.call_id for call in turn.calls}
+        lost = [call for call, call_id in self._malformed.values() if call.path == path and call_id not in kept]
+        return [self._unanswered(call, "discarded", "the turn kept no such call") for call in lost]
+
+    def unanswered(self, detail: str, around: str | None = None) -> list[Frame]:
+        """Of all malformed calls that have no failure, or of those inside of a call."""
+        lost = [call for call, _ in self._malformed.values() if around is None or around in call.path]
+        return [self._unanswered(call, "malformed", detail) for call in lost]
+
+    def _unanswered(self, call: OpenCall, reason: str, detail: str) -> Frame:
+        del self._malformed[call.id]
+        return _result(call, call.tool, dropped=True, reason=reason, detail=detail)
 
     # While the model writes
 
@@ -65,6 +85,8 @@ class CallFrames:
 
     def _abandoned(self, event: ToolInputAbandoned, call: OpenCall, before: Phase) -> list[Frame]:
         self._forget_input(event.call_id, call)
+        if event.reason == "malformed":
+            self._malformed[call.id] = call, event.call_id
         return self._dropped(call, before, event.reason, event.detail)
 
     def _forget_input(self, call_id: str, call: OpenCall) -> str:
@@ -79,7 +101,7 @@ class CallFrames:
         if before is Phase.WRITING:
             end = frames.ToolCallEnd(call.id, dropped=True, reason=reason, detail=detail, path=call.path)
             said.append(end)
-        if reason != "malformed":  # that is answered with a failure
+        if reason != "malformed":
             said.append(_result(call, call.tool, dropped=True, reason=reason, detail=detail))
         return said
 
@@ -101,6 +123,7 @@ class CallFrames:
     def _ended(self, event: Output, call: OpenCall) -> list[Frame]:
         if not call.path:
             self.runs.pop(event.call_id, None)
+        self._malformed.pop(call.id, None)
         match event.result:
             case Value(value=value, text=text, usage=usage):
                 shown, read = self._values.of(value), self._values.text(text)

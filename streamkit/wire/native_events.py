@@ -137,7 +137,11 @@ class FrameEvents:
             del self._turns[path]
         if not frame.dropped:
             return Output(call_id, frame.tool_name, _result_of(frame), frame.seconds or 0.0)
-        return None if was_told else ToolInputAbandoned(call_id, cast(AbandonedReason, frame.reason), frame.detail)
+        abandoned = ToolInputAbandoned(call_id, cast(AbandonedReason, frame.reason), frame.detail)
+        if not was_told:
+            return abandoned
+        self._turns.setdefault(frame.path, TurnSoFar()).take(abandoned)  # a malformed call that the turn did not keep
+        return None
 
 
 def _result_of(frame: frames.ToolResult) -> ToolResult:

@@ -38,6 +38,7 @@ class _Telling:
         self.calls = OpenCalls()
         self.ids: dict[tuple[Path, str], str] = {}
         self.tools: dict[str, str] = {}
+        self.malformed: set[str] = set()
 
     def all(self, events: Iterable[RunEvent], why: str, pending: tuple[str, ...]) -> list[RunEvent]:
         told = [each for event in events for each in self.one(event)]
@@ -50,6 +51,8 @@ class _Telling:
         inner = cast(Any, seen.event)
         self.ids[seen.path, inner.call_id] = seen.call.id
         self.tools[seen.call.id] = seen.call.tool
+        if isinstance(inner, ToolInputAbandoned) and inner.reason == "malformed":
+            self.malformed.add(seen.call.id)
         told = self.inside(seen.path, cast(RunEvent, _json_values(_with_id(inner, seen.call.id))))
         dropped = self.calls.leave(seen.call) if isinstance(inner, Output) else []
         return [*(self.drop(call, "the call around it has ended") for call in dropped), told]
@@ -85,8 +88,8 @@ class _Telling:
                     pass  # nobody was told of it
                 case ToolCall():
                     place = sum(isinstance(before, ToolCall) for before in items)
-                    problem = item.problem if item.abandoned is None else None
                     call_id = self.ids.get((path, item.call_id), item.call_id)
+                    problem = item.problem if call_id in self.malformed else None
                     changes: dict[str, Any] = {"call_id": call_id, "place": place, "problem": problem}
                     items.append(msgspec.structs.replace(item, **changes, custom=False, opaque=None))
                 case _:

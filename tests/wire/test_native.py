@@ -161,6 +161,19 @@ def test_a_malformed_call_is_ended_as_dropped_and_has_a_failure_for_result() -> 
     assert "dropped" not in result
 
 
+def test_a_malformed_call_that_nobody_answers_is_dropped() -> None:
+    malformed: list[RunEvent] = [ToolInputStart("c1", "f"), ToolInputAbandoned("c1", "malformed", "no object")]
+    call = ToolCall("c1", "f", "[]", "t", 0, "no object")
+    kept = TurnEnded(Turn("t", "m", (call,), "tool_calls"))
+    frames = told([TurnStarted("t", "m"), *malformed, kept], ModelError("no capacity"))
+    assert types(frames)[-2:] == ["turn-end", "tool-result"]
+    assert dropped(frames) == [("c1", "malformed")]
+    forbidden = TurnEnded(Turn("t", "m", (msgspec.structs.replace(call, abandoned="discarded"),)))
+    frames = told([TurnStarted("t", "m"), *malformed, forbidden])
+    assert types(frames)[-2:] == ["tool-result", "turn-end"]
+    assert dropped(frames) == [("c1", "discarded")]
+
+
 @pytest.mark.parametrize("end", [None, ModelError("no capacity"), RunStopped("enough")])
 def test_what_never_ran_is_dropped_at_the_end_and_what_waits_or_runs_is_kept(end: object) -> None:
     events: list[RunEvent] = [
