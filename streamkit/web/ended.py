@@ -11,7 +11,7 @@ import msgspec
 from ..approval import Allow, Deny, Verdict
 from ..errors import VerdictRefused
 from ..history import Conversation
-from ..journal.entry import encode
+from ..wire.encoding import json_of
 
 logger = logging.getLogger("streamkit")
 
@@ -52,7 +52,7 @@ class EndedRuns:
     def put(self, run_id: str, ended: Ended) -> None:
         self.forget(run_id)
         try:
-            written = encode(ended)
+            written = json_of(ended)
         except (TypeError, ValueError, RecursionError):
             logger.warning("run %s cannot be gone on with: it holds what JSON does not know", run_id, exc_info=True)
             return

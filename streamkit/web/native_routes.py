@@ -68,7 +68,9 @@ class NativeRoutes:
 
     async def _resume(self, request: Request, user: Any, body: RunBody, run_id: str) -> Response:
         found = await self._find(user, run_id)
-        if self._host.journal is None or isinstance(found, Run) or found.how != "interrupted":
+        if self._host.journal is None:
+            raise HTTPException(409, "the run is not written down: what follows it goes on with `after`")
+        if isinstance(found, Run) or found.how != "interrupted":
             raise HTTPException(409, "only a run that was cut off is resumed: one that has ended goes on with `after`")
         run = self._host.new_run(run_id, None, user=user, data=body.data)
         return await self._answer(run, after=_last_seen(request))

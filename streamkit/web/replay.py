@@ -20,6 +20,7 @@ from ..journal.entry import RunEnded, Shown
 from ..journal.journals import Followed, Journal
 from ..journal.log import RunLog
 from ..tool_events import RunEvent
+from ..turns import Turn
 from ..wire.encoding import Encoder
 
 _CUT_OFF = ("CancelledError", "Cancelled", "KeyboardInterrupt", "SystemExit", "GeneratorExit")
@@ -70,8 +71,10 @@ async def _is_driven(journal: Journal, run_id: str) -> bool:
 def _error_of(name: str, message: str) -> Exception:
     """The error that was written down, where it is one that a client may read of."""
     kind = getattr(errors, name, None)
-    if isinstance(kind, type) and issubclass(kind, errors.ModelError):
+    if isinstance(kind, type) and issubclass(kind, errors.ModelError | errors.ToolError | errors.WorkCancelled):
         return kind(message)
+    if isinstance(kind, type) and issubclass(kind, errors.AnswerError):
+        return kind(message, turn=Turn(""))
     return Exception(message)
 
 

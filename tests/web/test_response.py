@@ -11,10 +11,14 @@ import anyio.lowlevel
 import pytest
 
 from streamkit.channel import QUOTA_LIMIT
+from streamkit.conversing import converse
 from streamkit.errors import RunStopped
 from streamkit.flows import Sink, flow
 from streamkit.groups import LoneErrorGroup
+from streamkit.items import user
+from streamkit.testing.scripted import ScriptedModel, call
 from streamkit.tool_events import RunEvent
+from streamkit.toolkit import Toolkit
 from streamkit.turns import TextDelta
 from streamkit.web.body import MESSAGE_BYTES
 from streamkit.web.response import FlowResponse
@@ -144,6 +148,17 @@ async def test_a_body_that_nobody_read_disturbs_nothing() -> None:
     work.go_on.set()
     asked = await ask(respond(work), "POST", exchange=Exchange([b"1", b"2", b"3"]))
     assert asked.text == "open\na\nend well\n"
+
+
+@pytest.mark.parametrize(("protocol", "last"), [("native", "finish"), ("ai-sdk", "[DONE]"), ("ag-ui", "RUN_FINISHED")])
+async def test_a_protocol_is_named(protocol: Any, last: str) -> None:
+    model = ScriptedModel([call("read", {"path": "secret"})], ["Ho"])
+    run = converse(model, Toolkit(), (user("Hi"),))
+    asked = await ask(FlowResponse(run, protocol, redact=lambda tool, value: "***"))
+    assert asked.headers["content-type"] == "text/event-stream"
+    assert "Ho" in asked.text
+    assert last in asked.text.split("\n\n")[-2]
+    assert "secret" not in asked.text
 
 
 # A client that leaves
