@@ -1,8 +1,7 @@
 """Tools of MCP servers for models of ours, and tools of ours for clients of MCP."""
 
 from .connection import Connection
-from ..errors import McpServerError
 from .exchange import Progress
 from .serving import serve, server_of
 
-__all__ = ["Connection", "McpServerError", "Progress", "serve", "server_of"]
+__all__ = ["Connection", "Progress", "serve", "server_of"]

@@ -13,9 +13,9 @@ from mcp.server import Server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.subscriptions import ToolsListChanged
 
-from streamkit.errors import DefinitionError, FlowError
+from streamkit.errors import DefinitionError, FlowError, McpServerError
 from streamkit.execute import execute_all
-from streamkit.mcp import Connection, McpServerError, Progress
+from streamkit.mcp import Connection, Progress
 from streamkit.running import Running
 from streamkit.tool_events import Failure, ToolStarted, Value
 

@@ -6,7 +6,8 @@ from mcp import Client
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
 
-from streamkit.mcp import McpServerError, Progress
+from streamkit.errors import McpServerError
+from streamkit.mcp import Progress
 from streamkit.mcp.exchange import Exchange
 
 from .servers import server
