@@ -212,7 +212,8 @@ class AiSdkEncoder:
         word = _PART_OF[kind]
         self._block, self._block_id = kind, f"{word}-{self._begun}"
         self._delta_head = delta_head(f"{word}-delta", id=self._block_id, field="delta")
-        return chunk(f"{word}-start", id=self._block_id)
+        marks = {"providerMetadata": own_metadata(refusal=True)} if kind == "refusal" else {}
+        return chunk(f"{word}-start", id=self._block_id, **marks)
 
     def _end_block(self) -> bytes:
         kind, self._block = self._block, ""

@@ -192,7 +192,7 @@ class CallChunks:
 
     def _denied(self, message: str, call: OpenCall) -> bytes:
         """The client shows the reason of a verdict, so there has to be one, with a question before it."""
-        reason = self._values.text(message)
+        reason = self._values.text(message.removeprefix(f"The call of {call.tool} was denied: "))
         said = b""
         if call.id not in self._known and call.id not in self._asked:
             approval_id = self._asked[call.id] = f"denied-{call.id}"

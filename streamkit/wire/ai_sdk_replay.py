@@ -20,7 +20,7 @@ def _chunks(part: Json, part_id: str) -> Iterator[bytes]:
     if kind == "step-start":
         yield chunk("start-step")
     elif kind in ("text", "reasoning"):
-        yield chunk(f"{kind}-start", id=part_id)
+        yield chunk(f"{kind}-start", id=part_id, **_present(part, {"providerMetadata": "providerMetadata"}))
         yield chunk(f"{kind}-delta", id=part_id, delta=part["text"])
         yield chunk(f"{kind}-end", id=part_id)
     elif kind == "dynamic-tool" or kind.startswith("tool-"):

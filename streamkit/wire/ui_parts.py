@@ -51,16 +51,33 @@ class Part(msgspec.Struct, rename="camel"):
     approval: Approval | None = None
     preliminary: bool | None = None
     provider_executed: bool | None = None
+    provider_metadata: Metadata = None
     call_provider_metadata: Metadata = None
     result_provider_metadata: Metadata = None
     media_type: str | None = None
     url: str | None = None
     id: str | None = None
 
-    def own(self, name: str, *, of_result: bool = False) -> Any:
-        """What we gave with the call, or with its result, to come back."""
-        given = ((self.result_provider_metadata if of_result else self.call_provider_metadata) or {}).get("streamkit")
-        return given.get(name) if isinstance(given, dict) else None
+    @property
+    def is_refusal(self) -> bool:
+        return _own(self.provider_metadata, "refusal") is True
+
+    @property
+    def is_partial(self) -> bool:
+        """The arguments went out cut, or with something hidden."""
+        return _own(self.call_provider_metadata, "partial") is True
+
+    @property
+    def model_text(self) -> str | None:
+        """What the model had read of the output, where it was not the output itself."""
+        text = _own(self.result_provider_metadata, "text")
+        return text if isinstance(text, str) else None
+
+
+def _own(metadata: Metadata, name: str) -> Any:
+    """What we gave with a part, to come back."""
+    given = (metadata or {}).get("streamkit")
+    return given.get(name) if isinstance(given, dict) else None
 
 
 class UiMessage(msgspec.Struct):

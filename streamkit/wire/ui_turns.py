@@ -51,7 +51,7 @@ class StepTaken:
         """What was decided about the calls that wait. Raises MessagesRefused for one that was not asked about."""
         decided = {}
         for execution_id, call in self.waiting.items():
-            is_whole = call.part.own("partial") is not True
+            is_whole = not call.part.is_partial
             if seal is not None and is_whole:
                 _check_signature(call, seal, chat_id)
             verdict = _verdict(call)
@@ -89,7 +89,7 @@ def _places(calls: Iterable[CallPart], asked: Iterable[CallPart], turn_id: str) 
 
 def _said(part: Part) -> TurnItem | None:
     text = part.text or ""
-    if not text.strip():
+    if not text.strip() or part.is_refusal:  # what was said instead of an answer stands in no history
         return None
     return Reasoning(text) if part.type == "reasoning" else Message("assistant", text)
 
@@ -126,8 +126,8 @@ def _results(call: CallPart) -> Iterator[ToolResult]:
         yield failed
     else:
         images = tuple(_images_in(part.output))
-        text = part.own("text", of_result=True)
-        if not isinstance(text, str):
+        text = part.model_text
+        if text is None:
             text = "" if images else _json(part.output, call)
         yield Value(call.call_id, call.tool, part.output, text, images=images)
 

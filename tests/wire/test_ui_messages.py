@@ -2,6 +2,8 @@
 
 import base64
 import copy
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -29,6 +31,7 @@ from streamkit import (
     tool,
     user,
 )
+from streamkit.codec.surrogates import whole
 from streamkit.errors import MessagesRefused
 from streamkit.items import History, Image, Reasoning, ToolCall
 from streamkit.testing import ScriptedModel, call, check_history
@@ -36,6 +39,7 @@ from streamkit.wire.ai_sdk import AiSdkEncoder
 from streamkit.wire.seals import Seal
 from streamkit.wire.ui_messages import UiChat, from_ui_messages, to_ui_messages
 
+from .runs import RUNS, Made, play
 from .ui_client import UiClient
 
 DIALECTS = ("openai-chat", "openai-responses", "anthropic", "gemini", "ollama")
@@ -493,3 +497,43 @@ def test_a_call_that_was_taken_is_a_message_that_goes_on() -> None:
     chat: UiChat = from_ui_messages([said(), answered(part("output-available", output=1))])
     assert (chat.message_id, chat.verdicts) == ("a1", {})
     assert isinstance(chat.conversation.history[0], Message)
+
+
+# What a client has after a run
+
+
+@settings(max_examples=60)
+@given(made=RUNS)
+def test_a_client_may_speak_on_after_any_run(made: Made) -> None:
+    recorded = play(made)
+    client = UiClient().read(recorded.encode(AiSdkEncoder(run_id="a1")))
+    history = history_of(said(), client.message, said("And now?"))
+    if recorded.state is not None and recorded.state.turn is None:
+        assert whole_texts(history) == whole_texts((*recorded.state.history, user("And now?")))
+
+
+@settings(max_examples=60)
+@given(made=RUNS)
+def test_any_conversation_goes_to_the_screen_and_may_go_on(made: Made) -> None:
+    state = play(made).state
+    if state is None:
+        return
+    messages = to_ui_messages(state)
+    history = history_of(*messages, said("And now?"))
+    if state.turn is None:
+        assert whole_texts(history) == whole_texts((*state.history, user("And now?")))
+
+
+def whole_texts(history: History) -> list[tuple[str, str]]:
+    """Who said what, and what calls gave; failures are told in other words."""
+    said_by = [
+        (item.role, str(whole(item.text))) for item in history if isinstance(item, Message) and item.text.strip()
+    ]
+    gave = [(item.call_id, item.text) for item in history if isinstance(item, ToolOutput) and not item.failed]
+    return merged(said_by) + gave
+
+
+def merged(said_by: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """With what one says in a row as one text: where it is cut into parts says nothing."""
+    runs = itertools.groupby(said_by, lambda each: each[0])
+    return [(role, "".join(words for _, words in each)) for role, each in runs]

@@ -118,6 +118,7 @@ class UiClient:
             assert chunk["id"] not in self._texts
             assert not self._texts, "a text begins while another is open"
             part = self._texts[chunk["id"]] = {"type": word, "text": "", "state": "streaming"}
+            part |= {name: value for name, value in chunk.items() if name == "providerMetadata"}
             self.parts.append(part)
         elif what == "delta":
             self._texts[chunk["id"]]["text"] += chunk["delta"]
