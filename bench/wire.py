@@ -34,7 +34,9 @@ def figures() -> Iterator[Figure]:
     floor = partial(by_hand, head, ARGUMENTS.delta)
     yield race("wire.argument_delta", partial(encode, ARGUMENTS), floor, count=FRAMES, goal=Goal(2.5))
     head = b'{"type":"tool-progress","id":"call_1","data":'
-    yield race("wire.progress", partial(encode, PROGRESS), partial(by_hand, head, PROGRESS.data), count=FRAMES)
+    yield race(
+        "wire.progress", partial(encode, PROGRESS), partial(by_hand, head, PROGRESS.data), count=FRAMES, goal=Goal(3.0)
+    )
     yield growth("wire.frames", partial(encode, TEXT), size=1_000_000, goal=Goal(1.3))
 
 

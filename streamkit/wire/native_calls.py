@@ -28,9 +28,7 @@ class CallFrames:
         self._values = values
         self._has_deltas = has_deltas
         self._inputs: dict[str, Input] = {}  # all calls that are being written, by their ids on the wire
-        self._malformed: dict[
-            str, tuple[OpenCall, str]
-        ] = {}  # whose failure is to come; with the ids that the run knows
+        self._malformed: dict[str, tuple[OpenCall, str]] = {}  # whose failure is to come; with the ids of the run
 
     def of(self, seen: Seen, call: OpenCall) -> list[Frame]:
         if type(seen.event) is ToolInputAbandoned:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from streamkit import (
@@ -30,6 +30,9 @@ from streamkit import (
 )
 from streamkit.errors import JournalError, RunStopped
 from streamkit.items import ProviderTool, UnknownItem, Usage
+from streamkit.journal.entry import Shown
+from streamkit.journal.entry import decode as decode_entry
+from streamkit.journal.entry import encode as encode_entry
 from streamkit.tool_events import Pending
 from streamkit.turns import Turn, TurnEnded
 from streamkit.wire import native_frames
@@ -124,6 +127,19 @@ def test_the_frames_of_every_run_follow_their_grammar(made: Made, restarts: bool
     check_frames(frames)
     ended = {type(None): "finish", RunStopped: "stopped"}
     assert frames[-1]["type"] == ended.get(type(recorded.error), "error")
+
+
+@settings(max_examples=40)
+@given(RUNS)
+def test_events_that_were_written_down_give_the_same_bytes(made: Made) -> None:
+    recorded = play(made)
+    try:
+        written = [encode_entry(Shown(event)) for event in recorded.events]
+    except UnicodeEncodeError:  # half a character cannot be written down
+        reject()
+    read = [entry.event for entry in map(decode_entry, written) if isinstance(entry, Shown)]
+    end = recorded.error or recorded.state
+    assert encoded(read, end) == encoded(recorded.events, end)
 
 
 # Calls that go nowhere
