@@ -15,8 +15,10 @@ class Steering:
     """A hand on a run that is driven elsewhere; it is given to `open_remote`, and works from the first event on.
 
     run_id: None until the server has named the run. number: of the last frame that came of it; with both of them the
-    run is picked up later (`watch_remote`), from another process too. Each method raises RemoteError where the server says no for another
-    reason than those it names, ConnectionFailed where it is not reached.
+    run is picked up later (`watch_remote`), from another process too.
+
+    Each method raises RemoteError where the server says no for another reason than those it names, ConnectionFailed
+    where it is not reached.
     """
 
     def __init__(self) -> None:
