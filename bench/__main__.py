@@ -12,7 +12,21 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from . import channel, decoding, execution, growing, importing, journal, partial, peers, reducing, turns, wire
+from . import (
+    channel,
+    decoding,
+    execution,
+    growing,
+    importing,
+    journal,
+    many_runs,
+    partial,
+    peers,
+    reducing,
+    soak,
+    turns,
+    wire,
+)
 from .measure import Figure, Skipped
 
 SUBJECTS: dict[str, Callable[[], Iterator[Figure | Skipped]]] = {
@@ -24,6 +38,8 @@ SUBJECTS: dict[str, Callable[[], Iterator[Figure | Skipped]]] = {
     "turns": turns.figures,
     "growing": growing.figures,
     "journal": journal.figures,
+    "many_runs": many_runs.figures,
+    "soak": soak.figures,
     "wire": wire.figures,
     "importing": importing.figures,
     "peers": peers.figures,

@@ -113,6 +113,7 @@ def driver() -> str:
 
 async def _flush(log: RunLog) -> None:
     while True:
+        await log.until_shown()  # a thousand runs that wait for their models cost nothing meanwhile
         await anyio.sleep(FLUSH_SECONDS)
         await log.flush()
 

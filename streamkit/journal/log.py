@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Awaitable
 from typing import Any
 
+import anyio
 import anyio.lowlevel
 import msgspec
 
@@ -40,6 +41,8 @@ class RunLog:
         self._keeps_events = events
         self._redaction = redaction
         self._pending: list[Entry] = []
+        self._is_quiet = True  # nothing was shown since `until_shown` was called last
+        self._something_shown = anyio.Event()
         self._held: int | None = None  # the place among them of the end of a turn that nobody has taken yet
         self._written: History = ()  # of the state that was saved last, as it was given
         self._saved: Conversation | None = None  # what need not be saved again
@@ -204,6 +207,9 @@ class RunLog:
             elif self._held is not None and isinstance(seen, TurnStarted | ToolEvent):
                 self._held = None  # a step that takes no turns
             self._pending.append(Shown(seen))
+            if self._is_quiet:
+                self._is_quiet = False
+                self._something_shown.set()
             if len(self._pending) >= BATCH:
                 return self.flush()
         return None
@@ -214,6 +220,11 @@ class RunLog:
             del self._pending[self._held]  # the model will be asked again
         said = None if error is None else f"{type(error).__name__}: {error}"
         await self._write(RunEnded(said), durable=True)
+
+    async def until_shown(self) -> None:
+        """Return when an event is shown, or was since this was called last."""
+        await self._something_shown.wait()
+        self._is_quiet, self._something_shown = True, anyio.Event()
 
     async def flush(self) -> None:
         """Write what is kept back.
