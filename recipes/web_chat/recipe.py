@@ -11,7 +11,6 @@ from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import cast
 
 import anyio
 import httpx2
@@ -23,8 +22,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 
-from streamkit import Conversation, Flow, Model, RunEvent, Turn, TurnEvent, TurnRequest, converse
-from streamkit.input_fields import fields
+from streamkit import Conversation, Flow, Model, RunEvent, TurnRequest, converse
 from streamkit.journal.memory import memory_journal
 from streamkit.web.application import app
 from streamkit.web.requests import RunRequest
@@ -38,25 +36,8 @@ PIECE_BYTES = 64 * 1024
 BYTES_PER_SECOND = 4_000_000
 
 
-class FieldByField:
-    """A model whose calls are shown field by field, so that the page parses nothing.
-
-    Around each turn, and not around the run: what is shown again after a reload comes from the journal, which stands
-    between the two.
-    """
-
-    def __init__(self, model: Model) -> None:
-        self.name = model.name
-        self._model = model
-
-    def stream_turn(self, request: TurnRequest) -> Flow[TurnEvent, Turn]:
-        shown = fields(self._model.stream_turn(request))
-        return cast("Flow[TurnEvent, Turn]", shown)  # who passes the events of a turn on lets the fields through
-
-
 def chat(model: Model, folder: Path, archive: httpx2.AsyncClient) -> Start:
     """What a message starts."""
-    model = FieldByField(model)
 
     def start(run: RunRequest) -> Flow[RunEvent, Conversation]:
         return converse(
@@ -75,7 +56,7 @@ def chat(model: Model, folder: Path, archive: httpx2.AsyncClient) -> Start:
 
 def site(start: Start) -> Starlette:
     """The page at `/`, the runs at `/api`, and at `/archive` what there is to download. For this machine alone."""
-    runs = app(start, journal=memory_journal(), resumable=True)
+    runs = app(start, journal=memory_journal(), resumable=True, fields=True)
     return Starlette(
         routes=[Route("/", _page), Mount("/api", runs), Route("/archive/{file}", _archive)],
         # A page of another site cannot pose as ours by a name of its own that leads to this machine.

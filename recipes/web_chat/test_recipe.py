@@ -34,7 +34,6 @@ from streamkit import (
     walk,
 )
 from streamkit.testing import check_grammar
-from streamkit.tool_events import ToolInputField
 from streamkit.web.requests import RunRequest
 
 from .recipe import PAGE, chat, site
@@ -129,8 +128,6 @@ async def test_a_download_and_a_file_at_once(tmp_path: Path) -> None:
     assert answer(conversation).startswith("Both are here")
     assert (tmp_path / "squares.py").read_text() == SQUARES
     assert (tmp_path / "atlas.bin").stat().st_size == 100_000
-    shown = "".join(event.text for event in seen if isinstance(event, ToolInputField) and event.path == ("content",))
-    assert shown == SQUARES
     assert any(isinstance(event, Intermediate) and isinstance(event.data, Progress) for event in seen)
 
 
@@ -140,10 +137,9 @@ async def test_a_message_that_is_denied_is_not_sent(tmp_path: Path) -> None:
     assert files(tmp_path) == []
 
 
-async def test_an_inner_run_has_calls_and_fields_of_its_own(tmp_path: Path) -> None:
+async def test_an_inner_run_has_calls_of_its_own(tmp_path: Path) -> None:
     seen, conversation = await fulfil(WISHES[2], tmp_path)
     inner = [innermost for path, innermost in map(walk, seen) if path]
-    assert any(isinstance(event, ToolInputField) for event in inner)
     assert [event.tool for event in inner if isinstance(event, Output)] == ["search"]
     assert "reducers.py" in answer(conversation)
 

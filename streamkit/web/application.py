@@ -56,6 +56,7 @@ def app(
     resumable: bool = False,
     allowed_origins: Collection[str] = (),
     redact: Redact | None = None,
+    fields: bool = False,
     secret: bytes | None = None,
     keepalive_seconds: float = KEEPALIVE_SECONDS,
     stall_seconds: float = STALL_SECONDS,
@@ -78,7 +79,8 @@ def app(
     after the process died. resumable: a client that leaves does not end its run; else it is cancelled within a second.
     allowed_origins: of pages of elsewhere that may use the app, as in "https://example.org"; "*" is all of them, and
     sends no cookies.
-    redact: what goes out instead of arguments and values. secret: signs what clients that hold the conversation (AI
+    redact: what goes out instead of arguments and values. fields: our own protocol tells the fields of arguments, too,
+    as `NativeEncoder` does. secret: signs what clients that hold the conversation (AI
     SDK, AG-UI) are asked to approve, so that they approve nothing else: at least 16 bytes, the same in all processes;
     None makes one, and what was asked before a restart can be approved no more.
 
@@ -102,7 +104,7 @@ def app(
     seal = Seal(secret)
     served = Starlette(
         routes=[
-            *NativeRoutes(host, guards, redact).routes,
+            *NativeRoutes(host, guards, redact, fields=fields).routes,
             *AiSdkRoutes(host, guards, redact, seal).routes,
             *AgUiRoutes(host, guards, redact, seal).routes,
         ],

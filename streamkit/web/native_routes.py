@@ -26,12 +26,13 @@ from .runs import Run
 
 
 class NativeRoutes:
-    """redact: what is seen instead of arguments and values."""
+    """redact: what is seen instead of arguments and values. fields: see `NativeEncoder`."""
 
-    def __init__(self, host: Host, guards: Guards, redact: Redact | None) -> None:
+    def __init__(self, host: Host, guards: Guards, redact: Redact | None, *, fields: bool) -> None:
         self._host = host
         self._guards = guards
         self._redact = redact
+        self._fields = fields
         self._values = Values()
         self.routes = [
             Route("/runs", self._start, methods=["POST"]),
@@ -82,7 +83,7 @@ class NativeRoutes:
             raise HTTPException(409, "another process goes on with the run") from error
 
     def _encoder(self, run_id: str) -> NativeEncoder:
-        return NativeEncoder(run_id=run_id, redact=self._redact)
+        return NativeEncoder(run_id=run_id, redact=self._redact, fields=self._fields)
 
     # Watching
 

@@ -33,21 +33,27 @@ from .open_calls import OpenCalls, Seen
 class NativeEncoder:
     """See `Encoder`. run_id: what the client calls the message. value_limit_bytes: of each value of a user.
 
-    redact: what is to be seen instead of arguments and values; the arguments of a call then come whole.
+    redact: what is to be seen instead of arguments and values; the arguments of a call then come whole. fields: the
+    pieces of the fields of arguments are told as well, so that the client parses nothing; those of inner runs, too.
     """
 
     media_type = EVENT_STREAM
     headers = STREAM_HEADERS
 
     def __init__(
-        self, *, run_id: str, redact: Redact | None = None, value_limit_bytes: int = VALUE_LIMIT_BYTES
+        self,
+        *,
+        run_id: str,
+        redact: Redact | None = None,
+        fields: bool = False,
+        value_limit_bytes: int = VALUE_LIMIT_BYTES,
     ) -> None:
         self._run_id = run_id
         self._redaction = None if redact is None else Redaction(redact)
         self._values = Values(value_limit_bytes)
         self._parts = Parts()
         self._calls = OpenCalls()
-        self._call_frames = CallFrames(self._values, has_deltas=redact is None)
+        self._call_frames = CallFrames(self._values, has_deltas=redact is None, has_fields=fields)
         self._number = 0
         self._has_ended = False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..input_fields import FieldReader
 from ..items import Usage
 from ..tool_events import ApprovalRequested, Failure, Intermediate, Output, ToolInputField, ToolStarted, Value
 from ..turns import ToolInputAbandoned, ToolInputAvailable, ToolInputDelta, ToolInputStart, Turn
@@ -16,17 +17,19 @@ from .open_calls import OpenCall, Phase, Seen
 
 
 class CallFrames:
-    """The frames of the events of calls. has_deltas: what the model writes may be shown piece by piece.
+    """The frames of the events of calls. has_deltas: what the model writes may be shown piece by piece. has_fields: so
+    are the fields of its arguments, and those that the run told of itself are left out.
 
     strides, runs: by the id that the run knows, the calls of the outer run that are being written, and `head_of` the
     progress of those that run: for who is in a hurry.
     """
 
-    def __init__(self, values: Values, *, has_deltas: bool) -> None:
+    def __init__(self, values: Values, *, has_deltas: bool, has_fields: bool) -> None:
         self.strides: dict[str, Input] = {}
         self.runs: dict[str, bytes] = {}
         self._values = values
         self._has_deltas = has_deltas
+        self._has_fields = has_fields
         self._inputs: dict[str, Input] = {}  # all calls that are being written, by their ids on the wire
         self._malformed: dict[str, tuple[OpenCall, str]] = {}  # whose failure is to come; with the ids of the run
 
@@ -61,25 +64,33 @@ class CallFrames:
 
     def _started_input(self, event: ToolInputStart, call: OpenCall) -> list[Frame]:
         written = self._inputs[call.id] = Input(head_of(frames.ToolCallDelta(call.id, "")))
-        if not call.path and self._has_deltas:
+        if self._has_fields:
+            written.reader = FieldReader()
+            written.reader.read(event)
+        elif not call.path and self._has_deltas:
             self.strides[event.call_id] = written
         return [frames.ToolCallStart(call.id, event.tool, path=call.path)]
 
     def _delta(self, event: ToolInputDelta, call: OpenCall) -> list[Frame]:
+        said: list[Frame] = [frames.ToolCallDelta(call.id, event.delta, path=call.path)]
         if (written := self._inputs.get(call.id)) is not None:
             written.pieces.append(event.delta)
-        return [frames.ToolCallDelta(call.id, event.delta, path=call.path)]
+            if written.reader is not None:
+                said += [self._piece(field, call) for field in written.reader.read(event)]
+        return said
 
     def _field(self, event: ToolInputField, call: OpenCall) -> list[Frame]:
-        return [frames.ToolField(call.id, event.path, event.text, path=call.path)]
+        return [] if self._has_fields else [self._piece(event, call)]
+
+    def _piece(self, field: ToolInputField, call: OpenCall) -> Frame:
+        return frames.ToolField(call.id, field.path, field.text, path=call.path)
 
     def _available(self, event: ToolInputAvailable, call: OpenCall) -> list[Frame]:
-        sent = self._forget_input(event.call_id, call)
-        if not sent and event.arguments:
-            delta = frames.ToolCallDelta(call.id, event.arguments, path=call.path)
-            return [delta, frames.ToolCallEnd(call.id, path=call.path)]
-        truth = None if sent == event.arguments else event.arguments
-        return [frames.ToolCallEnd(call.id, truth, path=call.path)]
+        comes_whole = bool(event.arguments) and not self._sent(call)
+        said = self._delta(ToolInputDelta(event.call_id, event.arguments), call) if comes_whole else []
+        truth = None if comes_whole or self._sent(call) == event.arguments else event.arguments
+        self._forget_input(event.call_id, call)
+        return [*said, frames.ToolCallEnd(call.id, truth, path=call.path)]
 
     def _abandoned(self, event: ToolInputAbandoned, call: OpenCall, before: Phase) -> list[Frame]:
         self._forget_input(event.call_id, call)
@@ -87,12 +98,15 @@ class CallFrames:
             self._malformed[call.id] = call, event.call_id
         return self._dropped(call, before, event.reason, event.detail)
 
-    def _forget_input(self, call_id: str, call: OpenCall) -> str:
-        """What the deltas of a call joined to."""
+    def _sent(self, call: OpenCall) -> str:
+        """What the deltas of a call join to."""
+        written = self._inputs.get(call.id)
+        return "" if written is None else "".join(written.pieces)
+
+    def _forget_input(self, call_id: str, call: OpenCall) -> None:
         if not call.path:
             self.strides.pop(call_id, None)
-        written = self._inputs.pop(call.id, None)
-        return "".join(written.pieces) if written is not None else ""
+        self._inputs.pop(call.id, None)
 
     def _dropped(self, call: OpenCall, before: Phase, reason: str, detail: str) -> list[Frame]:
         said: list[Frame] = []
@@ -134,13 +148,14 @@ class CallFrames:
 
 
 class Input:
-    """A call that is being written. head: see `head_of`."""
+    """A call that is being written. head: see `head_of`. reader: of its fields, where they are shown."""
 
-    __slots__ = ("head", "pieces")
+    __slots__ = ("head", "pieces", "reader")
 
     def __init__(self, head: bytes) -> None:
         self.head = head
         self.pieces: list[str] = []
+        self.reader: FieldReader | None = None
 
 
 def _result(call: OpenCall, tool: str, *, result: Any = "", **fields: Any) -> frames.ToolResult:

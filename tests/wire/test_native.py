@@ -33,7 +33,7 @@ from streamkit.items import ProviderTool, UnknownItem, Usage
 from streamkit.journal.entry import Shown
 from streamkit.journal.entry import decode as decode_entry
 from streamkit.journal.entry import encode as encode_entry
-from streamkit.tool_events import Pending
+from streamkit.tool_events import Pending, ToolInputField
 from streamkit.turns import Turn, TurnEnded
 from streamkit.wire import native_frames
 from streamkit.wire.native import NativeEncoder
@@ -345,3 +345,38 @@ def test_a_bug_is_told_without_its_words() -> None:
 
 def test_a_run_that_was_stopped_says_why() -> None:
     assert told_all([], RunStopped("enough"))[-1] == {"type": "stopped", "reason": "enough"}
+
+
+# Fields
+
+
+def fields_of(frames: list[Told]) -> list[tuple[Any, ...]]:
+    return [(frame.get("path"), frame["field"], frame["text"]) for frame in frames if frame["type"] == "tool-field"]
+
+
+def test_fields_follow_their_delta_and_stand_before_the_end() -> None:
+    pieces = ('{"a":"x', 'y"', ',"n":1}')
+    events: list[RunEvent] = [ToolInputStart("c", "f"), *(ToolInputDelta("c", piece) for piece in pieces)]
+    frames = told([*events, ToolInputAvailable("c", "".join(pieces))], fields=True)
+    assert types(frames)[:-1] == ["tool-call-start", *("tool-call-delta", "tool-field") * 3, "tool-call-end"]
+    assert fields_of(frames) == [(None, ["a"], "x"), (None, ["a"], "y"), (None, ["n"], "1")]
+
+
+def test_calls_of_inner_runs_have_fields_too_and_none_comes_twice() -> None:
+    inner: list[RunEvent] = [
+        ToolInputStart("c", "g"),
+        ToolInputDelta("c", '{"a":1}'),
+        ToolInputField("c", ("a",), "1"),
+        ToolInputAvailable("c", '{"a":1}'),
+    ]
+    outer: list[RunEvent] = [ToolInputStart("c", "f"), ToolInputDelta("c", '{"b":2}')]
+    outer += [ToolInputAvailable("c", '{"b":2}'), ToolStarted("t.0", "c", "f", {"b": 2})]
+    frames = told([*outer, *(Intermediate("c", "f", event=each) for each in inner)], fields=True)
+    assert fields_of(frames) == [(None, ["b"], "2"), (["c"], ["a"], "1")]
+
+
+def test_fields_show_no_more_than_may_be_seen() -> None:
+    events: list[RunEvent] = [ToolInputStart("c", "f"), ToolInputDelta("c", '{"key":"s3')]
+    events += [ToolInputDelta("c", 'cret"}'), ToolInputAvailable("c", '{"key":"s3cret"}')]
+    frames = told(events, fields=True, redact=lambda tool, value: {"key": "***"})
+    assert fields_of(frames) == [(None, ["key"], "***")]

@@ -13,7 +13,7 @@ import anyio.from_thread
 import anyio.lowlevel
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Playwright, expect, sync_playwright
 
-from recipes.web_chat.recipe import FieldByField, site
+from recipes.web_chat.recipe import site
 from streamkit import Model, Tool, Toolkit, ToolOutput, converse, tool
 from streamkit.testing import ScriptedModel, stop
 from streamkit.tool_input import InputDelta, InputEnd, InputStart
@@ -50,10 +50,10 @@ def _launched(playwright: Playwright) -> Iterator[Browser]:
 @contextmanager
 def chats(model: Model, *tools: Tool[..., Any]) -> Iterator[str]:
     """The URL of the page, with runs of this model and these tools behind it."""
-    shown, toolkit = FieldByField(model), Toolkit(*tools)
+    toolkit = Toolkit(*tools)
     app = site(
         lambda run: converse(
-            shown,
+            model,
             toolkit,
             run.conversation,
             authorize=run.authorize,

@@ -9,7 +9,6 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Browser, expect
 
-from recipes.web_chat.recipe import FieldByField
 from streamkit import RunEvent, Sink, Tool, ToolError, Toolkit, converse, count, join_text, streaming_tool, tool, user
 from streamkit.testing import ScriptedModel, call, stop
 from streamkit.turns import ReasoningDelta
@@ -42,7 +41,7 @@ async def write(path: str, content: str) -> str:
 async def research(out: Sink[RunEvent], question: str) -> str:
     """Ask a researcher."""
     model = ScriptedModel(["I look for it.", call("read", {"path": "moon.txt"})], ["There is one: it is up there."])
-    await out.forward(converse(FieldByField(model), Toolkit(read), (user(question),)))
+    await out.forward(converse(model, Toolkit(read), (user(question),)))
     return "There is one: it is up there."
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
-from recipes.web_chat.recipe import FieldByField
 from streamkit import (
     Flow,
     Message,
@@ -64,7 +63,7 @@ def test_cards_of_an_inner_run_stand_within_the_card_of_its_call(chat: Chat) -> 
     @tool
     async def delegate(out: Sink[RunEvent]) -> str:
         """Ask somebody else."""
-        await out.forward(converse(FieldByField(inner), Toolkit(look), (user("Is there a moon?"),)))
+        await out.forward(converse(inner, Toolkit(look), (user("Is there a moon?"),)))
         return "There is a moon."
 
     with chats(ScriptedModel([call("delegate")], ["So it is."]), delegate) as url:
