@@ -77,11 +77,15 @@ class Host:
 
     async def find(self, run_id: str) -> Run | Ended | None:
         """The run, as it goes on here or as it stands."""
-        found = self.live.by_id.get(run_id) or self.live.ended.get(run_id)
-        if found is not None or self.journal is None:
-            return found
+        if (run := self.live.by_id.get(run_id)) is not None:
+            return run
+        kept = self.live.ended.get(run_id)
+        if self.journal is None:
+            return kept
         standing = await standing_of(self.journal, run_id)
-        return None if standing is None else Ended(standing.how, standing.conversation)
+        if standing is None or (kept is not None and kept.how == standing.how):
+            return kept
+        return Ended(standing.how, standing.conversation)  # another process may have gone on with it
 
     async def answer(self, run: Run, encoder: Encoder, *, headers: Mapping[str, str], after: int = 0) -> Response:
         """Begin a run, and answer with it. after: the last frame that the client has of one that goes on."""

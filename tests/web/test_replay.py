@@ -271,6 +271,21 @@ async def test_a_run_that_goes_on_is_not_resumed_a_second_time() -> None:
         assert elsewhere.frames == asked.frames
 
 
+async def test_a_run_that_another_process_goes_on_with_is_told_as_it_stands_there() -> None:
+    journal = memory_journal()
+    hold, agent = holding()
+    async with serving(agent, journal) as served:
+        async with served.lifespan(), posting(served, "/runs", {"message": "Hi"}) as asked:
+            await hold.began.wait()
+            run_id = await run_id_of(asked)
+            asked.leave()
+        assert (await get(served, f"/runs/{run_id}")).json["ended"] == "interrupted"
+        agent.turns = (["Well."],)
+        async with serving(agent, journal) as other:
+            await post(other, "/runs", {"resume": run_id})
+        assert (await get(served, f"/runs/{run_id}")).json["ended"] == "answer"
+
+
 async def test_a_run_of_which_only_the_beginning_is_known_is_not_resumed() -> None:
     journal = memory_journal()
     run_id = new_run_id(None)
