@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from typing import Any
 
 import anyio
@@ -101,14 +101,10 @@ class RunLog:
 
     def _settle_what_is_known(self, state: Conversation, turn: Turn) -> Conversation:
         """The state with the results that the calls of its unsettled turn have already."""
-        items = tuple(self._as_it_ran(item) if isinstance(item, ToolCall) else item for item in turn.items)
+        waits = state.waiting.keys() - self._finished.keys()
+        items = tuple(_as_it_ran(item, waits) if isinstance(item, ToolCall) else item for item in turn.items)
         state = msgspec.structs.replace(state, turn=msgspec.structs.replace(turn, items=items))
         return state.settle([self._finished[known].result for known in state.waiting if known in self._finished])
-
-    def _as_it_ran(self, call: ToolCall) -> ToolCall:
-        if call.problem == HIDDEN and f"{call.turn_id}.{call.place}" in self._finished:
-            return msgspec.structs.replace(call, problem=None)
-        return call
 
     def _forget_calls(self) -> None:
         """The calls of a turn that is settled are asked for no more."""
@@ -170,18 +166,8 @@ class RunLog:
 
     async def take(self, turn: Turn) -> None:
         """The model has answered with calls that are about to run. Durable with whatever durable comes next."""
-        if self._redaction is not None:
-            turn = msgspec.structs.replace(turn, items=tuple(self._hidden(item) for item in turn.items))
         self._saved = None
-        await self._write(TurnTaken(turn), durable=False)
-
-    def _hidden(self, item: TurnItem) -> TurnItem:
-        """The item as it is written. A call of which something is hidden cannot run later."""
-        assert self._redaction is not None
-        seen = self._redaction.item(item)
-        if isinstance(seen, ToolCall) and seen is not item and seen.problem is None:
-            return msgspec.structs.replace(seen, problem=HIDDEN)
-        return seen
+        await self._write(TurnTaken(_redacted(turn, self._redaction)), durable=False)
 
     async def save(self, state: Conversation) -> None:
         """The loop has come to this state; when this returns, that survives a crash."""
@@ -190,7 +176,8 @@ class RunLog:
         kept = _shared(self._written, state.history)
         written = msgspec.structs.replace(state, history=state.history[kept:])
         if self._redaction is not None:
-            written = self._redaction.conversation(written)
+            turn = state.turn and _redacted(state.turn, self._redaction)
+            written = msgspec.structs.replace(self._redaction.conversation(written), turn=turn)
         self.conversation = state
         if state.turn is None:
             self._forget_calls()
@@ -278,6 +265,26 @@ class RecordedSink(Sink[RunEvent]):
 def digest(arguments: str) -> str:
     """Tells whether the arguments of two calls are the same text, and nothing of what it is."""
     return hashlib.sha256(arguments.encode(errors="surrogatepass")).hexdigest()
+
+
+def _as_it_ran(call: ToolCall, waits: Collection[str]) -> ToolCall:
+    if call.problem == HIDDEN and f"{call.turn_id}.{call.place}" not in waits:
+        return msgspec.structs.replace(call, problem=None)
+    return call
+
+
+def _redacted(turn: Turn, redaction: Redaction | None) -> Turn:
+    """A turn as it is written while its calls have no results. One of which something is hidden cannot run later."""
+    if redaction is None:
+        return turn
+    return msgspec.structs.replace(turn, items=tuple(_redacted_item(item, redaction) for item in turn.items))
+
+
+def _redacted_item(item: TurnItem, redaction: Redaction) -> TurnItem:
+    seen = redaction.item(item)
+    if isinstance(seen, ToolCall) and seen is not item and seen.problem is None:
+        return msgspec.structs.replace(seen, problem=HIDDEN)
+    return seen
 
 
 def _shared(history: History, other: History) -> int:

@@ -12,7 +12,7 @@ from streamkit.history import Conversation
 from streamkit.items import ToolCall, Usage, assistant, user
 from streamkit.journal.entry import Decided, Shown
 from streamkit.journal.journals import Followed, Journal
-from streamkit.journal.log import RunLog
+from streamkit.journal.log import HIDDEN, RunLog
 from streamkit.journal.memory import MemoryStore, memory_journal
 from streamkit.tool_events import Failure, Pending, Value
 from streamkit.turns import TextDelta, Turn
@@ -231,6 +231,18 @@ async def test_a_call_whose_arguments_were_hidden_does_not_run_later() -> None:
         assert (done.arguments, done.problem) == ('{"card":"****"}', None)
         assert waits.problem == "its arguments were hidden when they were written down, so it cannot run any more"
         assert run.finished(done, "turn_1.0") is not None
+
+
+async def test_a_pending_call_whose_arguments_were_hidden_does_not_run_with_what_hides_them() -> None:
+    journal = memory_journal(redact=hide)
+    calls = tuple(ToolCall(f"c{place}", "pay", '{"card": "4711"}', "turn_1", place) for place in range(2))
+    asked = Turn("turn_1", items=calls, stop_reason="tool_calls")
+    async with journal.drive("r") as run:
+        await run.save(START.add(asked, [Value("c0", "pay", 1, "1"), Pending("c1", "pay")]))
+    async with journal.drive("r") as run:
+        assert run.conversation is not None
+        assert run.conversation.turn is not None
+        assert [call.problem for call in run.conversation.turn.calls] == [None, HIDDEN]
 
 
 async def test_a_verdict_with_hidden_arguments_has_to_be_given_again() -> None:
