@@ -25,6 +25,7 @@ from . import (
     reducing,
     soak,
     turns,
+    web,
     wire,
 )
 from .measure import Figure, Skipped
@@ -41,6 +42,7 @@ SUBJECTS: dict[str, Callable[[], Iterator[Figure | Skipped]]] = {
     "many_runs": many_runs.figures,
     "soak": soak.figures,
     "wire": wire.figures,
+    "web": web.figures,
     "importing": importing.figures,
     "peers": peers.figures,
 }
