@@ -27,7 +27,7 @@ from .calls import given_value, run_call
 from .desk import from_verdicts
 from .errors import InvalidCall, JournalError
 from .flows import Sink, flow
-from .groups import LoneErrorGroup, raise_as_it_is
+from .groups import LoneErrorGroup, raise_if_all_are
 from .items import ToolCall
 from .journal.log import RunLog
 from .large_results import READER, cut_to
@@ -130,10 +130,8 @@ class _Execution:
                 if place.result is None:  # its task was cancelled by something that is not ours
                     await self._end(place, self._failure(place, "cancelled", "was cancelled."), self._out)
         except BaseExceptionGroup as group:
-            failures, others = group.split(JournalError)
-            if failures is None or others is not None:
-                raise
-            raise_as_it_is(_first(failures))  # where the store fails, it fails all calls that run
+            raise_if_all_are(JournalError, group)  # where the store fails, it fails all calls that run
+            raise
         finally:
             if self._running is not None:
                 for place in places.values():
@@ -298,11 +296,6 @@ class _Execution:
     def _failure(self, place: Place, kind: FailureKind, what: str) -> Failure:
         name = place.call.name or "unnamed"
         return Failure(place.call.call_id, name, kind, f"The call of {name} {what}")
-
-
-def _first(group: BaseExceptionGroup[JournalError]) -> JournalError:
-    first = group.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 def _with_own_arguments(valid: ValidCall) -> ValidCall:

@@ -56,6 +56,17 @@ def raise_as_it_is(error: BaseException) -> NoReturn:
         del error, context
 
 
+def raise_if_all_are(kind: type[Exception], group: BaseExceptionGroup) -> None:
+    """Raise the first error of a group in which all are of one kind: one cause has failed several tasks."""
+    found, others = group.split(kind)
+    if found is None or others is not None:
+        return
+    first: BaseException = found
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    raise_as_it_is(first)
+
+
 async def drop_own_cancellation() -> None:
     """On asyncio, forget a cancellation that the code of this task has asked for itself, and not heard yet.
 

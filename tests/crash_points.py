@@ -1,4 +1,4 @@
-"""Where a process can die: points that are counted, and a process that kills itself at one of them.
+"""Where a process can die: points that are counted, and what strikes it at one of them.
 
 `step` is behind each step of a task, `statement` before each statement of SQL, `instruction` before each instruction
 of SQLite's machine, so inside of statements too. Others are counted by whoever calls `Points.pass_by`.
@@ -18,17 +18,22 @@ import anyio
 import trio
 
 
-class Points:
-    """kind, number: the point at which this process is gone; None counts them only. May be passed in any thread."""
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
-    def __init__(self, kind: str | None = None, number: int = 0) -> None:
+
+class Points:
+    """kind, number: the point at which it strikes; None counts them only. May be passed in any thread."""
+
+    def __init__(self, kind: str | None = None, number: int = 0, strike: Callable[[], object] = die) -> None:
         self._kind = kind
         self._number = number
+        self._strike = strike
         self._counters: defaultdict[str, Iterator[int]] = defaultdict(lambda: itertools.count(1))
 
     def pass_by(self, kind: str) -> None:
         if next(self._counters[kind]) == self._number and kind == self._kind:
-            os.kill(os.getpid(), signal.SIGKILL)
+            self._strike()
 
     def counts(self) -> dict[str, int]:
         """How many points of each kind were passed. To be asked once, at the end."""

@@ -2,8 +2,9 @@
 
 `python -m tests.run_crashes FOLDER SEED DEATHS` takes new runs until so many lives were cut off. Each life is a child
 of this process: it dies at the n-th point of some kind, or whenever the clock says so. Mostly there is a follower as
-well, which sometimes dies with it and comes back with the number of its last event. Fails where something does not
-hold; else says how many died how. (Forks start faster than programs do.)
+well, which sometimes dies with it and comes back with the number of its last event. Or the file of the journal cannot
+grow any more, or stays locked: then the life ends with an error that says so. Fails where something does not hold;
+else says how many died how. (Forks start faster than programs do.)
 """
 
 import gc
@@ -11,7 +12,10 @@ import itertools
 import json
 import os
 import random
+import re
+import resource
 import signal
+import sqlite3
 import sys
 import time
 import traceback
@@ -25,6 +29,8 @@ import anyio
 import msgspec
 
 from streamkit import RunEvent
+from streamkit.errors import JournalError
+from streamkit.journal.journals import Journal
 from streamkit.journal.sqlite import SqliteStore, sqlite_journal
 
 from .crash_checks import Followed, check_run
@@ -32,8 +38,11 @@ from .crash_points import Points
 from .crash_run import RUN, live
 
 BACKENDS = ("asyncio", "trio")
-KINDS = ("step", "statement", "instruction", "deed", "event", "clock")
+POINTS = ("step", "statement", "instruction", "deed", "event")
+KINDS = (*POINTS, "clock", "full", "locked")
 MOST_DEATHS = 6
+FAILED_AS_IT_MUST = 3
+LOCK_TIMEOUT_SECONDS = 0.05
 
 
 class Whole(NamedTuple):
@@ -43,11 +52,26 @@ class Whole(NamedTuple):
     seconds: float
 
 
-async def live_in(folder: Path, points: Points) -> None:
-    journal = sqlite_journal(folder / "runs.db")
-    await live(journal, folder / "deeds", points)
-    assert isinstance(journal.store, SqliteStore)
-    await journal.store.aclose()
+async def live_in(folder: Path, points: Points, lock_timeout_seconds: float = 5) -> None:
+    store = SqliteStore(folder / "runs.db", lock_timeout_seconds=lock_timeout_seconds)
+    await live(Journal(store), folder / "deeds", points)
+    await store.aclose()
+
+
+def fill_the_disk(folder: Path) -> None:
+    """No file of this process gets any larger than the journal is now."""
+    size = max(path.stat().st_size for path in folder.iterdir())
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def lock_the_file(folder: Path) -> None:
+    """As a process does that stops in the middle of a transaction."""
+    other = sqlite3.Connection(folder / "runs.db", isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    LOCKS.append(other)
+
+
+LOCKS: list[sqlite3.Connection] = []
 
 
 async def follow(folder: Path, after: int) -> None:
@@ -59,8 +83,8 @@ async def follow(folder: Path, after: int) -> None:
             os.write(seen, msgspec.json.encode([followed.number, followed.event]) + b"\n")
 
 
-def fork(work: Callable[[], object]) -> int:
-    """The id of a child that does the work, and no more."""
+def fork(work: Callable[[], object], may_fail_with: str | None = None) -> int:
+    """The id of a child that does the work, and no more. may_fail_with: what the message of a JournalError says."""
     child = os.fork()
     if child:
         return child
@@ -68,6 +92,11 @@ def fork(work: Callable[[], object]) -> int:
     try:
         work()
         code = 0
+    except JournalError as error:
+        if may_fail_with is not None and re.search(may_fail_with, str(error)):
+            code = FAILED_AS_IT_MUST
+        else:
+            traceback.print_exc()
     except BaseException:
         traceback.print_exc()
     finally:
@@ -75,9 +104,9 @@ def fork(work: Callable[[], object]) -> int:
 
 
 def ended_well(child: int) -> bool:
-    """Wait for a child; False where it was killed. Raises AssertionError where it failed."""
+    """Wait for a child; False where it was cut off. Raises AssertionError where it failed in another way."""
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert code in (0, -signal.SIGKILL), f"a child failed with {code}"
+    assert code in (0, -signal.SIGKILL, FAILED_AS_IT_MUST), f"a child failed with {code}"
     return code == 0
 
 
@@ -109,6 +138,14 @@ class Killer:
         self._follower: int | None = None
 
     def kill_until_it_ends(self) -> None:
+        try:
+            self._kill_until_it_ends()
+        except BaseException:
+            if self._follower is not None:
+                os.kill(self._follower, signal.SIGKILL)
+            raise
+
+    def _kill_until_it_ends(self) -> None:
         if self._chance.random() < 0.7:
             self._start_follower()
         while not self._live_once():
@@ -116,8 +153,9 @@ class Killer:
                 os.kill(self._follower, signal.SIGKILL)
                 ended_well(self._follower)
                 self._start_follower()
-        if self._follower is None:  # nobody looked, and now somebody does
-            self._start_follower()
+        if self._follower is not None:
+            assert ended_well(self._follower)
+        self._start_follower()  # the first one, or one more behind a life that ended with an error
         assert self._follower is not None
         assert ended_well(self._follower)
         check_run(self._folder / "runs.db", self._folder / "deeds", read_seen(self._folder))
@@ -131,18 +169,29 @@ class Killer:
         """Whether it came to its end."""
         backend = self._chance.choice(BACKENDS)
         whole = self._whole[backend]
-        kind = self._chance.choice(KINDS) if self.deaths.total() < MOST_DEATHS else None
-        most = whole.counts.get(kind or "", 1)
-        # mostly early: what is left of a run has fewer points than all of it
-        points = Points(kind, self._chance.randint(1, self._chance.randint(1, most)))
-        child = fork(lambda: points.run(backend, partial(live_in, self._folder, points)))
+        kind = self._chance.choice(KINDS) if self.deaths.total() < MOST_DEATHS else "none"
+        points, message, patience = self._plan(kind, whole)
+        child = fork(lambda: points.run(backend, partial(live_in, self._folder, points, patience)), message)
         if kind == "clock":
             time.sleep(self._chance.random() * whole.seconds)
             os.kill(child, signal.SIGKILL)
         if ended_well(child):
             return True
-        self.deaths[kind or ""] += 1
+        self.deaths[kind] += 1
         return False
+
+    def _plan(self, kind: str, whole: Whole) -> tuple[Points, str | None, float]:
+        """When it strikes, what an error then says, and for how long to wait for a lock."""
+        at = "step" if kind in ("full", "locked") else kind
+        # mostly early: what is left of a run has fewer points than all of it
+        number = self._chance.randint(1, self._chance.randint(1, whole.counts.get(at, 1)))
+        if kind == "full":
+            message = "runs.db cannot (grow|be read or written)"
+            return Points(at, number, partial(fill_the_disk, self._folder)), message, 5
+        if kind == "locked":
+            message = "runs.db was locked by another process for too long"
+            return Points(at, number, partial(lock_the_file, self._folder)), message, LOCK_TIMEOUT_SECONDS
+        return Points(kind if kind in POINTS else None, number), None, 5
 
 
 def main(folder: Path, seed: int, least_deaths: int) -> dict[str, int]:

@@ -1,10 +1,13 @@
-"""Whole runs whose processes are killed, hundreds of times: what is finished is, nothing happens twice that must not,
-and whoever asks or watches is told what nobody knows."""
+"""Whole runs whose processes are killed, or whose disks are full, hundreds of times.
+
+What is finished is, nothing happens twice that must not, and whoever asks or watches is told what nobody knows.
+"""
 
 import itertools
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -26,10 +29,11 @@ from streamkit import (
     converse,
     tool,
 )
+from streamkit.errors import JournalError
 from streamkit.items import ToolCall
-from streamkit.journal.entry import Shown
+from streamkit.journal.entry import Entry, Shown
 from streamkit.journal.journals import Journal
-from streamkit.journal.memory import memory_journal
+from streamkit.journal.memory import MemoryStore, memory_journal
 from streamkit.testing import call, check_grammar
 
 from .crash_checks import Screen
@@ -37,8 +41,8 @@ from .crash_run import GO, Planned, last_text
 
 ROOT = Path(__file__).parents[1]
 GUARD_SECONDS = 280
-DEATHS = 120
-KINDS = {"step", "statement", "instruction", "deed", "event", "clock"}
+DEATHS = 150
+KINDS = {"step", "statement", "instruction", "deed", "event", "clock", "full", "locked"}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="nothing forks here")
@@ -168,3 +172,33 @@ async def test_a_state_whose_write_was_cancelled_is_written_as_a_whole_the_next_
         await run.save(state := state.say(Message("user", "So?")))
     async with journal.drive("r") as run:
         assert run.conversation == state
+
+
+# The store fails
+
+
+class FailingTogether(MemoryStore):
+    """Once it is broken it lets two of those that write wait for each other, and then fails both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_broken = False
+        self.one_waits = anyio.Event()
+        self.two_wait = anyio.Event()
+
+    async def append(self, run_id: str, entries: Sequence[Entry], *, durable: bool) -> int:
+        if self.is_broken:
+            (self.two_wait if self.one_waits.is_set() else self.one_waits).set()
+            await self.two_wait.wait()
+            raise JournalError("the disk is full")
+        return await super().append(run_id, entries, durable=durable)
+
+
+async def test_a_store_that_fails_at_two_places_of_a_run_is_one_error() -> None:
+    store = FailingTogether()
+    with pytest.raises(JournalError, match="the disk is full"), anyio.fail_after(10):
+        async with Journal(store).drive("r") as run:
+            store.is_broken = True
+            assert run.show(TextDelta("a")) is None
+            await store.one_waits.wait()
+            await run.save(Conversation(GO))

@@ -13,7 +13,7 @@ import msgspec
 
 from ..errors import JournalError, UnknownRun
 from ..flows import Flow, Sink
-from ..groups import LoneErrorGroup
+from ..groups import LoneErrorGroup, raise_if_all_are
 from ..redaction import Redact, Redaction
 from ..tool_events import RunEvent
 from .entry import RunEnded, RunTaken, Shown
@@ -54,18 +54,23 @@ class Journal:
         """
         redaction = None if self._redact is None else Redaction(self._redact)
         log = RunLog(self.store, run_id, events=self._events, redaction=redaction)
-        async with self.store.hold(run_id), LoneErrorGroup() as tasks:
-            await log.load()
-            await self.store.append(run_id, [RunTaken(driver())], durable=False)
-            tasks.start_soon(_flush, log)
+        async with self.store.hold(run_id):
             try:
-                yield log
-            except BaseException as error:
-                with anyio.CancelScope(shield=True):
-                    await _end(log, error)
+                async with LoneErrorGroup() as tasks:
+                    await log.load()
+                    await self.store.append(run_id, [RunTaken(driver())], durable=False)
+                    tasks.start_soon(_flush, log)
+                    try:
+                        yield log
+                    except BaseException as error:
+                        with anyio.CancelScope(shield=True):
+                            await _end(log, error)
+                        raise
+                    await log.end(None)
+                    tasks.cancel_scope.cancel()
+            except BaseExceptionGroup as group:
+                raise_if_all_are(JournalError, group)  # of the run, and of what writes down its events
                 raise
-            await log.end(None)
-            tasks.cancel_scope.cancel()
 
     @asynccontextmanager
     async def resume(self, run_id: str) -> AsyncIterator[RunLog]:
