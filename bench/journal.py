@@ -7,6 +7,7 @@ machine that is busy with something else it says little. The quicker the disk, t
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 import tempfile
 import tracemalloc
@@ -18,11 +19,12 @@ from time import perf_counter
 import anyio
 import anyio.to_thread
 
-from streamkit import Intermediate, ToolCall, Value
+from streamkit import Intermediate, ToolCall, Toolkit, Value, execute_all
 from streamkit.journal.entry import CallFinished, CallStarted, encode
 from streamkit.journal.log import RunLog
 from streamkit.journal.sqlite import SqliteStore, sqlite_journal
 
+from .execution import double
 from .measure import BACKENDS, ROUNDS, Backend, Figure, Goal, figure
 
 CALLS = 50
@@ -35,6 +37,9 @@ ARGUMENTS = {"path": "reports/2026/summary.md", "text": "a few words " * 20}
 CALL = ToolCall("call_1", "write_file", "{}", "turn_1", 0)
 RESULT = Value("call_1", "write_file", {"written": 240}, '{"written":240}')
 EVENT = Intermediate("call_1", "write_file", {"done": 17, "total": 240})
+
+KIT = Toolkit(double)
+TURNS = itertools.count()  # so that no call is one that has its result
 
 WRITTEN = (
     encode(CallStarted("turn_1.0", "call_1", "write_file", ARGUMENTS, "x" * 64, 1, "once")).decode(),
@@ -50,6 +55,8 @@ def figures() -> Iterator[Figure]:
         yield anyio.run(calls, backend, "", commit_by_hand, backend=backend)
         yield anyio.run(calls, backend, "_to_threaded_commits", commit_in_threads, backend=backend)
         yield anyio.run(group_commit, backend, backend=backend)
+        for side_by_side in (1, 8):
+            yield anyio.run(executed_calls, backend, side_by_side, backend=backend)
         yield anyio.run(events, backend, backend=backend)
     yield memory()
 
@@ -77,6 +84,22 @@ async def group_commit(backend: Backend) -> Figure:
 
         times = await race_on_the_wall(ours, lambda: commit_by_hand(path, 2 * TASKS))
     return figure(f"journal.{TASKS}_calls_at_once.{backend}", times, count=TASKS, goal=None)
+
+
+async def executed_calls(backend: Backend, side_by_side: int) -> Figure:
+    """Calls as `execute_all` runs them, against the same without a journal and two commits of each in a thread."""
+    calls = CALLS // side_by_side * side_by_side
+    async with driven_run() as (run, path):
+
+        async def ours() -> None:
+            await execute_turns(calls, side_by_side, run)
+
+        async def floor() -> None:
+            await execute_turns(calls, side_by_side, None)
+            await commit_in_threads(path, 2 * calls)
+
+        times = await race_on_the_wall(ours, floor)
+    return figure(f"journal.executed_{side_by_side}_at_once.{backend}", times, count=calls, goal=Goal(1.2))
 
 
 async def events(backend: Backend) -> Figure:
@@ -130,6 +153,13 @@ async def driven_run() -> AsyncIterator[tuple[RunLog, Path]]:
 async def journal_call(run: RunLog, execution_id: str) -> None:
     await run.start_call(CALL, execution_id, ARGUMENTS, attempt=1, effects="once")
     await run.finish_call(execution_id, RESULT, 0.5)
+
+
+async def execute_turns(calls: int, side_by_side: int, run: RunLog | None) -> None:
+    for _ in range(calls // side_by_side):
+        turn_id = f"turn_{next(TURNS)}"
+        turn = [ToolCall(f"call_{place}", "double", '{"number":1}', turn_id, place) for place in range(side_by_side)]
+        await execute_all(KIT, turn, journal=run)
 
 
 async def show(run: RunLog, events: int) -> None:
