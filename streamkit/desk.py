@@ -75,12 +75,15 @@ class ApprovalDesk:
 
     async def authorize(self, question: Question) -> Verdict:
         """For `execute_all(authorize=desk.authorize)`: waits until somebody has decided."""
-        call = question.call
-        if question.execution_id in self._early:
+        call, early = question.call, self._early.pop(question.execution_id, None)
+        if early is None:
+            if not must_ask(self._needs, call) or (call.name, call.tool.origin) in self._always:
+                return Allow()
+        elif (problem := _problem(question, early)) is None:
             self._over[question.execution_id] = "is answered already"
-            return self._early.pop(question.execution_id)
-        if not must_ask(self._needs, call) or (call.name, call.tool.origin) in self._always:
-            return Allow()
+            return early
+        else:
+            logger.warning("the verdict that came early cannot be taken: %s", problem)
         if self._closed:
             await question.announce(card_of(call))
             return Undecided()
@@ -112,19 +115,20 @@ class ApprovalDesk:
     ) -> None:
         """The call may run. arguments: what it runs with instead of its own. value: what it gives, without running.
 
-        always: so may all calls of this tool, from now on. Raises VerdictRefused.
+        always: so may all calls of this tool, from now on. early: for a question to come, which is asked all the same
+        where the verdict does not fit. Raises VerdictRefused.
         """
-        given = None if arguments is None else dict(arguments)
+        verdict = Allow(None if arguments is None else dict(arguments), value)
         waiting = self._question(execution_id, early=early)
+        if waiting is None and always:
+            raise VerdictRefused(f"nobody asks about {execution_id} yet, so it is not known which tool to allow always")
         if waiting is not None:
             question = waiting.question
-            if given is not None and (problem := question.problem_with(given)) is not None:
-                raise VerdictRefused(f"the arguments for {execution_id} do not fit {question.call.name}: {problem}")
-            if value is UNSET and not question.call.tool.has_body:
-                raise VerdictRefused(f"{question.call.name} does nothing by itself: give the value of {execution_id}")
+            if (problem := _problem(question, verdict)) is not None:
+                raise VerdictRefused(problem)
             if always:
                 self._allow_always(question.call)
-        self._decide(execution_id, Allow(given, value))
+        self._decide(execution_id, verdict)
 
     def deny(self, execution_id: str, reason: str = "the person said no", *, early: bool = False) -> None:
         """The call does not run. reason: what the model reads. Raises VerdictRefused."""
@@ -141,6 +145,8 @@ class ApprovalDesk:
 
     def _allow_always(self, call: ValidCall) -> None:
         """Also what waits already."""
+        if not call.tool.has_body:
+            raise VerdictRefused(f"{call.name} does nothing by itself: each of its calls needs a value of its own")
         self._always.add((call.name, call.tool.origin))
         for execution_id, other in tuple(self._open.items()):
             if (other.question.call.name, other.question.call.tool.origin) in self._always:
@@ -178,7 +184,8 @@ def from_verdicts(
     """An authoriser that knows its verdicts, by execution id, from the start: a call without one stays Pending.
 
     state: the conversation that waits for them: a verdict on a call that does not wait in it raises VerdictRefused. A
-    call that is allowed with arguments that do not fit stays pending, and is asked about again.
+    call that is allowed with arguments that do not fit, or without the value that it needs, stays pending, and is asked
+    about again.
     needs: as for the desk.
     """
     for execution_id, verdict in verdicts.items():
@@ -190,17 +197,28 @@ def from_verdicts(
 
     async def authorize(question: Question) -> Verdict:
         verdict = verdicts.get(question.execution_id)
-        edited = verdict.arguments if isinstance(verdict, Allow) else None
-        if edited is not None and (problem := question.problem_with(edited)) is not None:
-            logger.warning("the arguments allowed for %s do not fit: %s", question.execution_id, problem)
-        elif verdict is not None:
-            return verdict
-        elif not must_ask(needs, question.call):
+        if verdict is None and not must_ask(needs, question.call):
             return Allow()
+        if verdict is not None and (problem := _problem(question, verdict)) is not None:
+            logger.warning("a verdict cannot be taken: %s", problem)
+        elif verdict is not None and not isinstance(verdict, Undecided):
+            return verdict
         await question.announce(card_of(question.call))
         return Undecided()
 
     return authorize
+
+
+def _problem(question: Question, verdict: Verdict) -> str | None:
+    """Why the verdict does not fit its question; None where it does."""
+    if not isinstance(verdict, Allow):
+        return None
+    call = question.call
+    if verdict.value is UNSET and not call.tool.has_body:
+        return f"{call.name} does nothing by itself: give the value of {question.execution_id}"
+    if verdict.arguments is not None and (problem := question.problem_with(verdict.arguments)) is not None:
+        return f"the arguments for {question.execution_id} do not fit {call.name}: {problem}"
+    return None
 
 
 def must_ask(needs: Needs, call: ValidCall) -> bool:

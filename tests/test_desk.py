@@ -8,7 +8,7 @@ import anyio
 import msgspec
 import pytest
 
-from streamkit.approval import Allow, Authorize, Card, Deny, Verdict, allow_all
+from streamkit.approval import Allow, Authorize, Card, Deny, Undecided, Verdict, allow_all
 from streamkit.decorators import tool
 from streamkit.desk import ApprovalDesk, from_verdicts
 from streamkit.errors import VerdictRefused
@@ -197,6 +197,19 @@ async def test_a_verdict_may_come_before_its_question(say: str) -> None:
     assert sent == ["Ann"] * (say == "allow")
 
 
+@pytest.mark.parametrize("is_gated", [True, False])
+async def test_an_early_verdict_that_does_not_fit_is_asked_for(is_gated: bool) -> None:
+    desk = ApprovalDesk(needs=lambda call: is_gated)
+    with pytest.raises(VerdictRefused, match="it is not known which tool to allow always"):
+        desk.allow("t.0", always=True, early=True)
+    desk.allow("t.0", {"to": 5}, early=True)
+    async with execute_all(TOOLS, calls(("send", {"to": "Ann"})), authorize=desk.authorize).open() as events:
+        async for event in events:
+            if isinstance(event, ApprovalRequested):
+                desk.allow(event.execution_id, {"to": "Bob"})
+    assert sent == ["Bob"]
+
+
 async def test_a_verdict_on_a_call_that_was_cancelled_is_refused() -> None:
     desk = ApprovalDesk()
     async with execute_all(TOOLS, calls(("send", {"to": "Ann"})), authorize=desk.authorize).open() as events:
@@ -289,6 +302,20 @@ async def test_a_tool_without_a_body_is_answered_by_whoever_has_the_run() -> Non
     check_grammar(seen)
 
 
+async def test_a_tool_without_a_body_cannot_be_allowed_always() -> None:
+    desk = ApprovalDesk()
+    given: list[str] = []
+    execution = execute_all(Toolkit(BODILESS), calls(("ask_person", {}), ("ask_person", {})), authorize=desk.authorize)
+    async with execution.open() as events:
+        async for event in events:
+            if isinstance(event, ApprovalRequested):
+                with pytest.raises(VerdictRefused, match="each of its calls needs a value of its own"):
+                    desk.allow(event.execution_id, value="x", always=True)
+                desk.allow(event.execution_id, value=event.execution_id)
+                given.append(event.execution_id)
+    assert [result.text for result in events.value if isinstance(result, Value)] == given == ["t.0", "t.1"]
+
+
 async def test_a_value_that_cannot_be_written_is_a_failure() -> None:
     async def authorize(question: Any) -> Verdict:
         return Allow(value=object())
@@ -351,6 +378,21 @@ async def test_a_call_that_is_allowed_with_what_does_not_fit_stays_pending() -> 
     state = asked_for(("send", {"to": "Ann"}))
     state = await settle(state, from_verdicts({"t.0": Allow({"zz": 1})}, state))
     assert (state.ended, list(state.waiting), sent) == ("pending", ["t.0"], [])
+
+
+@pytest.mark.parametrize("verdict", [Allow({"zz": 1}), Undecided()])
+async def test_what_decides_nothing_is_asked_about_again(verdict: Verdict) -> None:
+    authorize = from_verdicts({"t.0": verdict})
+    events, results = await collect(execute_all(TOOLS, calls(("send", {"to": "Ann"})), authorize=authorize))
+    assert [type(event) for event in events] == [ApprovalRequested]
+    assert results == (Pending("c0", "send"),)
+
+
+async def test_a_tool_without_a_body_is_asked_about_until_its_value_is_there() -> None:
+    authorize = from_verdicts({"t.0": Allow()})
+    events, results = await collect(execute_all(Toolkit(BODILESS), calls(("ask_person", {})), authorize=authorize))
+    assert [type(event) for event in events] == [ApprovalRequested]
+    assert results == (Pending("c0", "ask_person"),)
 
 
 @pytest.mark.parametrize("verdict", [True, "allow", None])
