@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from msgspec import UNSET
+
 from .approval import Allow, Authorize, Deny, Question, Undecided, Verdict
 from .errors import InvalidCall
 from .flows import Sink
@@ -54,9 +56,12 @@ class Asking:
         return verdict
 
     async def _write(self, journal: RunLog, valid: ValidCall, execution_id: str, verdict: Verdict) -> None:
-        """Only what somebody was asked for; what the program decides by itself, it decides again."""
+        """Only what somebody was asked for; what the program decides by itself, it decides again.
+
+        A value that is given is the result, and written down as that.
+        """
         match verdict:
-            case Allow(arguments=arguments):
+            case Allow(arguments=arguments, value=value) if value is UNSET and valid.tool.has_body:
                 original = valid.arguments if arguments is not None else None
                 await journal.decide(valid.call, Decided(execution_id, True, arguments, original))
             case Deny(reason=reason):

@@ -221,6 +221,20 @@ async def test_both_versions_of_edited_arguments_are_kept() -> None:
         assert (await execute_all(Toolkit(say), [call], authorize=edit, journal=run))[0].text == "hello"  # type: ignore[union-attr]
 
 
+async def test_a_value_that_somebody_gave_is_never_taken_for_leave_to_run() -> None:
+    async def give(question: Question) -> Verdict:
+        await question.announce(None)
+        return Allow(value="done by hand")
+
+    store = FailingStore(CallFinished)
+    with pytest.raises(JournalError):
+        await execute(Journal(store), CALLS[:1], authorize=give)
+    store.works = True
+    _, results = await execute(Journal(store), CALLS[:1], authorize=give)
+    assert results == (Value("c0", "pay", "done by hand", "done by hand"),)
+    assert ran == []
+
+
 # A store that fails
 
 
