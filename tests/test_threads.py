@@ -172,5 +172,5 @@ async def test_a_generator_nobody_wants_is_closed_in_its_own_thread(way: str) ->
                 await iterate_in_thread(endless(), take, name="t")
         else:
             await iterate_in_thread(endless(), take, name="t")
-    wait(done)
+    await run_in_thread(lambda: wait(done), name="w")  # not in the loop: the thread may be telling it something
     assert closed == ran
