@@ -5,9 +5,11 @@ What is finished is, nothing happens twice that must not, and whoever asks or wa
 
 import itertools
 import json
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -34,10 +36,13 @@ from streamkit.items import ToolCall
 from streamkit.journal.entry import Entry, Shown
 from streamkit.journal.journals import Journal
 from streamkit.journal.memory import MemoryStore, memory_journal
+from streamkit.journal.sqlite import SqliteStore
 from streamkit.testing import call, check_grammar
 
+from . import crash_run
 from .crash_checks import Screen
-from .crash_run import GO, Planned, last_text
+from .crash_points import Points
+from .crash_run import GO, Planned, last_text, read_deeds
 
 ROOT = Path(__file__).parents[1]
 GUARD_SECONDS = 280
@@ -202,3 +207,31 @@ async def test_a_store_that_fails_at_two_places_of_a_run_is_one_error() -> None:
             assert run.show(TextDelta("a")) is None
             await store.one_waits.wait()
             await run.save(Conversation(GO))
+
+
+@contextmanager
+def damaged(path: Path, number: int) -> Iterator[None]:
+    """Half of an entry is lost, and comes back."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    which = "run_id = 'r' AND number = ?"
+    (written,) = connection.execute(f"SELECT entry FROM entries WHERE {which}", (number,)).fetchone()
+    connection.execute(f"UPDATE entries SET entry = ? WHERE {which}", (written[: len(written) // 2], number))
+    yield
+    connection.execute(f"UPDATE entries SET entry = ? WHERE {which}", (written, number))
+    connection.close()
+
+
+async def test_a_run_with_an_entry_that_is_damaged_does_nothing_and_names_it(tmp_path: Path) -> None:
+    path, deeds = tmp_path / "runs.db", tmp_path / "deeds"
+    store = SqliteStore(path)
+    await crash_run.live(Journal(store), deeds, Points())
+    done = read_deeds(deeds)
+    for each in await store.read("r", shown=False):
+        with (
+            damaged(path, each.number),
+            pytest.raises(JournalError, match=rf"runs\.db is damaged: entry {each.number} of run r"),
+        ):
+            await crash_run.live(Journal(store), deeds, Points())
+    await crash_run.live(Journal(store), deeds, Points())
+    assert read_deeds(deeds) == done
+    await store.aclose()
