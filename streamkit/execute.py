@@ -40,6 +40,8 @@ from .tools import ToolContext
 
 R = TypeVar("R")
 
+INTERRUPTED = "was interrupted while it ran: it may have happened"
+
 _NEVER_CHANGES = {str, int, float, bool, type(None)}
 
 _outer_execution: ContextVar[str] = ContextVar("streamkit_execution", default="")
@@ -184,10 +186,11 @@ class _Execution:
         if started is None:
             return False
         if started.effects == "once" or call.problem is not None:
-            what = "was interrupted while it ran: it may have happened, so it did not run again."
-            await self._end(place, self._failure(place, "interrupted", what), self._out)
+            failure = self._failure(place, "interrupted", f"{INTERRUPTED}, so it did not run again.")
+            await self._end(place, failure, self._out)
             return True
         place.attempt = started.attempt + 1
+        place.may_have_happened = started.effects != "none"
         return False
 
     async def _ask(self, place: Place, valid: ValidCall, asking: Asking) -> None:
@@ -256,6 +259,8 @@ class _Execution:
         return cut_to(tool.result_limit_bytes, result, place.execution_id, can_read_on=can_read_on)
 
     async def _end(self, place: Place, result: Value | Failure, out: Sink[ToolEvent], seconds: float = 0.0) -> None:
+        if place.may_have_happened and not place.started and isinstance(result, Failure):
+            result = self._failure(place, "interrupted", f"{INTERRUPTED}. It did not run again: {result.message}")
         place.result = result
         if self._journal is not None:
             with anyio.CancelScope(shield=True):  # what has happened is written down

@@ -18,8 +18,8 @@ class Place:
     """One call on its way.
 
     lane: the calls that run one after another, in call order; most have a lane of their own. valid: once it may run.
-    ready: first in its lane. attempt: which one to run it this is. cancelled: why, once somebody has cancelled it.
-    scope: of the task that asks about it, or runs it, where somebody may cancel it.
+    ready: first in its lane. attempt: which one to run it this is. may_have_happened: in one before. cancelled: why,
+    once somebody has cancelled it. scope: of the task that asks about it, or runs it, where somebody may cancel it.
     """
 
     call: ToolCall
@@ -29,6 +29,7 @@ class Place:
     ready: bool = False
     started: bool = False
     attempt: int = 1
+    may_have_happened: bool = False
     cancelled: str | None = None
     scope: anyio.CancelScope | None = None
     result: ToolResult | None = None

@@ -158,6 +158,48 @@ async def test_what_had_started_runs_again_only_where_it_may(name: str) -> None:
     assert same == results
 
 
+@tool(name="put", effects="idempotent")
+async def put_elsewhere(place: str) -> str:
+    """Put something where it belongs by now."""
+    raise AssertionError(place)
+
+
+async def refuse(question: Question) -> Verdict:
+    return Deny("no more")
+
+
+@pytest.mark.parametrize(
+    ("toolkit", "authorize", "why"),
+    [
+        (Toolkit(read), None, "There is no tool put"),
+        (TOOLS.disabled("put", "It is out of order."), None, "It is out of order"),
+        (Toolkit(put_elsewhere), None, "place: required, but missing"),
+        (TOOLS, refuse, "was denied: no more"),
+    ],
+    ids=["gone", "disabled", "changed", "denied"],
+)
+async def test_what_may_have_happened_and_cannot_run_again_is_not_told_as_undone(
+    toolkit: Toolkit, authorize: Any, why: str
+) -> None:
+    journal = memory_journal()
+    await crash(execute(journal, CALLS[1:2]), "put")
+    async with journal.drive("r") as run:
+        (told,) = await execute_all(toolkit, CALLS[1:2], journal=run, authorize=authorize)
+    assert isinstance(told, Failure)
+    assert told.kind == "interrupted"
+    assert "it may have happened. It did not run again: " in told.message
+    assert why in told.message
+
+
+async def test_what_changes_nothing_is_told_as_it_is() -> None:
+    journal = memory_journal()
+    await crash(execute(journal, CALLS[2:]), "read")
+    async with journal.drive("r") as run:
+        (told,) = await execute_all(Toolkit(pay), CALLS[2:], journal=run)
+    assert isinstance(told, Failure)
+    assert told.kind == "unknown_tool"
+
+
 async def test_a_call_that_is_another_one_by_now_is_refused() -> None:
     journal = memory_journal()
     await execute(journal)
