@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
+from ..codec.surrogates import whole
 from ..history import Conversation
 from ..items import Tagged
-from ..tool_events import Effects, Failure, RunEvent, Value
+from ..tool_events import ApprovalRequested, Effects, Failure, Intermediate, RunEvent, Value
 from ..turns import Turn
 
 
@@ -89,11 +90,37 @@ _decode = msgspec.json.Decoder(Entry).decode
 def _told(value: object) -> object:
     """What stands for an object that JSON does not know: what a pydantic model says of itself, or its repr."""
     dump = getattr(value, "model_dump", None)
-    return dump(mode="json") if callable(dump) else repr(value)[:1000]
+    try:
+        return dump(mode="json") if callable(dump) else repr(value)[:1000]
+    except Exception:  # of its class
+        return f"<{type(value).__name__}>"
 
 
-encode = msgspec.json.Encoder(enc_hook=_told).encode
-"""An entry as JSON."""
+_encode = msgspec.json.Encoder(enc_hook=_told).encode
+
+
+def encode(entry: Entry) -> bytes:
+    """An entry as JSON. What a tool shows need not be JSON: half a character becomes U+FFFD, a list in itself text."""
+    try:
+        return _encode(entry)
+    except UnicodeEncodeError:
+        return _encode(whole(plain(entry)))
+    except RecursionError:
+        if not isinstance(entry, Shown):
+            raise
+        return _encode(Shown(_retold(entry.event)))
+
+
+def _retold(event: RunEvent) -> RunEvent:
+    """The event, with text in place of what its author made."""
+    match event:
+        case Intermediate(event=inner) if inner is not None:
+            return msgspec.structs.replace(event, event=_retold(inner))
+        case Intermediate(data=data):
+            return msgspec.structs.replace(event, data=_told(data))
+        case ApprovalRequested():
+            return msgspec.structs.replace(event, card=_told(event.card))
+    return event
 
 
 def plain(value: Any) -> Any:

@@ -14,7 +14,7 @@ from streamkit.journal.entry import Decided, Shown
 from streamkit.journal.journals import Followed, Journal
 from streamkit.journal.log import HIDDEN, RunLog
 from streamkit.journal.memory import MemoryStore, memory_journal
-from streamkit.tool_events import Failure, Pending, Value
+from streamkit.tool_events import Failure, Intermediate, Pending, Value
 from streamkit.turns import TextDelta, Turn
 
 START = Conversation((user("Pay and read"),))
@@ -181,6 +181,32 @@ async def test_an_event_is_written_soon_even_when_nothing_follows() -> None:
         with anyio.fail_after(10):
             await journal.store.wait("r", after=1)
         assert [type(each.entry) for each in await journal.store.read("r", after=1)] == [Shown]
+
+
+class Unspeakable:
+    def __repr__(self) -> str:
+        raise LookupError
+
+
+CIRCLE: list[Any] = []
+CIRCLE.append(CIRCLE)
+
+
+@pytest.mark.parametrize(
+    ("data", "read"),
+    [
+        ({"a\ud83d": "\ude00"}, {"a\ufffd": "\ufffd"}),
+        ((1, {2: None}), [1, {"2": None}]),
+        (CIRCLE, "[[...]]"),
+        ([Unspeakable()], ["<Unspeakable>"]),
+    ],
+)
+async def test_what_has_no_json_is_written_as_far_as_it_goes(data: Any, read: Any) -> None:
+    journal = memory_journal()
+    async with journal.drive("r") as run:
+        assert run.show(Intermediate("c", "t", event=Intermediate("d", "u", data))) is None
+    async with journal.follow("r").open() as followed:
+        assert [each.event async for each in followed] == [Intermediate("c", "t", event=Intermediate("d", "u", read))]
 
 
 async def test_a_journal_without_events_has_none() -> None:
