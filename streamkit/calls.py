@@ -245,7 +245,7 @@ def _explain(raised: BaseException, tool: Tool[..., Any]) -> tuple[FailureKind, 
         case None:
             kind, message = "cancelled", f"{tool.name} cancelled itself."
         case ToolError():
-            message = str(error)
+            message = str(error) or f"{tool.name} failed."
         case TimedOut():
             still = "; it may still be running" if tool.in_thread else ""
             kind, message = error.kind, f"{tool.name} {error}{still}."

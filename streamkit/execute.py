@@ -23,7 +23,7 @@ from msgspec import UNSET
 
 from .approval import Allow, Authorize, Deny, allow_all
 from .asking import Asking
-from .calls import given_value, run_call
+from .calls import given_value, model_text, run_call
 from .desk import from_verdicts
 from .errors import InvalidCall, JournalError
 from .flows import Sink, flow
@@ -261,6 +261,8 @@ class _Execution:
     async def _end(self, place: Place, result: Value | Failure, out: Sink[ToolEvent], seconds: float = 0.0) -> None:
         if place.may_have_happened and not place.started and isinstance(result, Failure):
             result = self._failure(place, "interrupted", f"{INTERRUPTED}. It did not run again: {result.message}")
+        if isinstance(result, Failure) and (text := model_text(result.message)) != result.message:
+            result = result.saying(text)
         place.result = result
         if self._journal is not None:
             with anyio.CancelScope(shield=True):  # what has happened is written down

@@ -38,7 +38,7 @@ def cut_to(limit_bytes: int, result: Value | Failure, execution_id: str, *, can_
     if isinstance(result, Value):
         more = f' {READER} with result="{execution_id}" and offset={len(head)} gives more.' if can_read_on else ""
         return msgspec.structs.replace(result, text=f"{head}{note}{more}]")
-    return msgspec.structs.replace(result, message=f"{head}{note}]")
+    return result.saying(f"{head}{note}]")
 
 
 def result_reader(kept: RunLog | Running) -> Tool[..., Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import msgspec
+
 from .items import Image, Tagged, Usage
 from .turns import TurnEvent
 
@@ -54,6 +56,12 @@ class Failure(Tagged, frozen=True, dict=True):
         """The same failure, with the exception that stands behind it."""
         self.__dict__["cause"] = cause
         return self
+
+    def saying(self, message: str) -> Failure:
+        """The same failure in other words, with what stands behind it."""
+        said = msgspec.structs.replace(self, message=message)
+        said.__dict__.update(self.__dict__)
+        return said
 
 
 class Pending(Tagged, frozen=True):

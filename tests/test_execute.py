@@ -111,6 +111,20 @@ async def test_an_error_of_a_tool_is_told_in_a_safe_sentence(
     assert "secret" not in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("error", "told"), [(ToolError(), "fails failed."), (ToolError("no file a\udcff"), "no file a\ufffd")]
+)
+async def test_whatever_a_tool_says_of_its_failure_can_be_sent_to_a_model(error: ToolError, told: str) -> None:
+    @tool
+    async def fails() -> None:
+        """Fails."""
+        raise error
+
+    _, (result,) = await run(fails)
+    assert isinstance(result, Failure)
+    assert (result.message, result.cause) == (told, error)
+
+
 async def test_a_failure_holds_its_cause_and_nothing_holds_both() -> None:
     class Held:
         """Something large that the tool had at hand."""

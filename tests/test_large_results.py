@@ -55,6 +55,7 @@ async def test_an_error_may_be_too_long_as_well() -> None:
     result = await run(Toolkit(dump), call("dump", what="error"))
     assert isinstance(result, Failure)
     assert result.message == "0000é0001é\n[Cut: these are the first 10 of 50000 characters.]"
+    assert isinstance(result.cause, ToolError)
 
 
 async def read_all(toolkit: Toolkit, options: dict[str, Any]) -> str:
