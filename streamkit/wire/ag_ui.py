@@ -44,8 +44,8 @@ from .ag_ui_calls import CallFrames
 from .ag_ui_ends import Asked, UsageByModel, interrupt
 from .ag_ui_runs import Runs
 from .ag_ui_scopes import Scope, ours, sse
-from .ag_ui_turns import kept_turn
 from .encoding import EVENT_STREAM, STREAM_HEADERS, VALUE_LIMIT_BYTES, Values, json_of, told
+from .kept_turns import kept_turn
 from .open_calls import OpenCall, OpenCalls, Phase, Seen
 from .seals import Seal
 
@@ -194,7 +194,7 @@ class AgUiEncoder:
         if self._seal is None or self._redaction is not None or message_id is None:
             return b""
         thread_id, limit_bytes = self._run["threadId"], self._value_limit_bytes
-        kept = kept_turn(turn, self._wire_ids, self._seal, thread_id, limit_bytes=limit_bytes)
+        kept = kept_turn(turn.items, self._wire_ids, self._seal, thread_id, limit_bytes=limit_bytes)
         if kept is None:
             return b""
         about = {"subtype": "message", "entityId": message_id, "encryptedValue": kept}

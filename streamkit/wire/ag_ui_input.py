@@ -32,8 +32,8 @@ from .ag_ui import AgUiEncoder
 from .ag_ui_ends import interrupt_id
 from .ag_ui_messages import NO_RESULT, ModelTurn, read_messages
 from .ag_ui_records import Offered, Resume, RunAgentInput
-from .ag_ui_turns import items_of
 from .encoding import VALUE_LIMIT_BYTES
+from .kept_turns import items_of
 from .seals import Seal
 
 MAX_MESSAGES = 10_000

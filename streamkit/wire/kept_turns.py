@@ -1,30 +1,34 @@
 """Turns that a client keeps for us: what a provider wants back unread (signatures, encrypted reasoning) goes with them.
 
-AG-UI has a place for such things: `encryptedValue` of a message, told in REASONING_ENCRYPTED_VALUE, which the client
-sends back with the message. It holds the items of the turn under a seal: a request to a provider is made of them.
+A request to a provider is made of the items of a turn, and a client that holds the conversation has only what it shows.
+So it gets the items, too, under a seal, and sends them back with the rest: AG-UI has `encryptedValue` of a message for
+such things, a message of the AI SDK a part of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from ..items import ToolCall, TurnItem
-from ..turns import Turn
+from ..codec.surrogates import whole
+from ..items import Item, ToolCall, TurnItem, UnknownItem
 from .seals import Seal
 
 
-def kept_turn(turn: Turn, wire_ids: Mapping[str, str], seal: Seal, thread_id: str, *, limit_bytes: int) -> str | None:
+def kept_turn(
+    items: Iterable[Item], wire_ids: Mapping[str, str], seal: Seal, thread_id: str, *, limit_bytes: int
+) -> str | None:
     """The items of a turn, for the client to keep; None where they hold nothing that the messages do not have.
 
     wire_ids: the ids of its calls, as the client knows them. limit_bytes: a turn that is longer is not kept.
     """
-    if all(getattr(item, "opaque", None) is None for item in turn.items):
+    items = tuple(items)
+    if not any(map(_goes_back, items)):
         return None
-    items = [_told(item, wire_ids) if isinstance(item, ToolCall) else item for item in turn.items]
+    told = [_told(item, wire_ids) if isinstance(item, ToolCall) else item for item in items]
     try:
-        kept = seal.close(thread_id, msgspec.to_builtins(items))
+        kept = seal.close(thread_id, whole(msgspec.to_builtins(told)))
     except (TypeError, ValueError, RecursionError, OverflowError):
         return None
     return kept if len(kept) <= limit_bytes else None
@@ -39,6 +43,12 @@ def items_of(kept: str, seal: Seal, thread_id: str) -> tuple[TurnItem, ...] | No
         return msgspec.convert(opened, tuple[TurnItem, ...])
     except msgspec.ValidationError:
         return None  # of an older version
+
+
+def _goes_back(item: Item) -> bool:
+    if isinstance(item, UnknownItem):
+        return item.dialect is not None
+    return getattr(item, "opaque", None) is not None
 
 
 def _told(call: ToolCall, wire_ids: Mapping[str, str]) -> ToolCall:
