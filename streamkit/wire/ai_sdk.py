@@ -30,11 +30,12 @@ from ..turns import (
     TurnStarted,
 )
 from .ai_sdk_calls import CallChunks
-from .ai_sdk_chunks import DELTA_END, DONE, chunk, delta_head, own_metadata
+from .ai_sdk_chunks import DELTA_END, DONE, chunk, delta_head, kept_part, own_metadata
 from .ai_sdk_nested import NestedParts
 from .ai_sdk_replay import replayed
 from .ai_sdk_seals import sealed
-from .encoding import EVENT_STREAM, STREAM_HEADERS, VALUE_LIMIT_BYTES, Values, json_of, told
+from .encoding import EVENT_STREAM, STREAM_HEADERS, VALUE_LIMIT_BYTES, Values, frame, json_of, told
+from .kept_turns import kept_turn
 from .open_calls import OpenCalls, Seen
 from .seals import Seal
 
@@ -49,8 +50,10 @@ class AiSdkEncoder:
 
     known_calls: the ids of the calls in the messages of the client (`UiChat.known_calls`). earlier: where a client has
     to build a message anew that had begun before this run, its parts (`UiChat.parts`): they are told first.
-    dynamic: calls are `dynamic-tool` parts; False makes them `tool-NAME` parts, for clients that declare the types of
-    their tools. seal, chat_id: sign what the client is asked to approve, see `from_ui_messages`.
+    dynamic: calls are `dynamic-tool` parts, as of tools that a client knows nothing of, instead of `tool-NAME` parts.
+    seal, chat_id: sign what the client is asked to approve, see `from_ui_messages`. With them turns that hold what a
+    provider wants back unread go out whole, for the client to keep: who takes that apart can read all of the turn,
+    reasoning included. Where something is hidden (`redact`) none is kept.
     redact: what is to be seen instead of arguments and values; the arguments of a call then come whole.
     value_limit_bytes: of each value of a user.
     """
@@ -64,7 +67,7 @@ class AiSdkEncoder:
         run_id: str,
         known_calls: Iterable[str] = (),
         earlier: Iterable[dict[str, Any]] = (),
-        dynamic: bool = True,
+        dynamic: bool = False,
         seal: Seal | None = None,
         chat_id: str = "",
         redact: Redact | None = None,
@@ -72,6 +75,9 @@ class AiSdkEncoder:
     ) -> None:
         self._run_id = run_id
         self._earlier = earlier
+        self._keep = None
+        if seal is not None and redact is None:
+            self._keep = partial(kept_turn, seal=seal, thread_id=chat_id, limit_bytes=value_limit_bytes)
         self._redaction = None if redact is None else Redaction(redact)
         self._values = Values(value_limit_bytes)
         self._calls = OpenCalls()
@@ -82,7 +88,8 @@ class AiSdkEncoder:
             dynamic=dynamic,
             seal=None if seal is None else partial(sealed, seal, chat_id),
         )
-        self._nested = NestedParts(Values(min(value_limit_bytes, NESTED_LIMIT_BYTES)))
+        self._nested = NestedParts(Values(min(value_limit_bytes, NESTED_LIMIT_BYTES)), dynamic=dynamic)
+        self._dynamic: dict[str, Any] = {"dynamic": True} if dynamic else {}
         self._provider_calls: dict[str, str] = {}  # the ids on the wire, by those of the provider
         self._block = ""  # the kind of text that is open
         self._block_id = ""
@@ -166,7 +173,8 @@ class AiSdkEncoder:
 
     def _turn_ended(self, event: TurnEnded) -> bytes:
         self._stop_reason = event.turn.stop_reason
-        return self._end_block()
+        kept = None if self._keep is None else self._keep(event.turn.items, self._chunks.wire_ids)
+        return self._end_block() + (b"" if kept is None else self._begin_part() + frame(kept_part(kept)))
 
     def _turn_restarted(self, event: TurnRestarted) -> bytes:
         """What was begun in an earlier response has left nothing here that could be taken back."""
@@ -224,10 +232,10 @@ class AiSdkEncoder:
     def _provider_tool(self, tool: ProviderTool) -> bytes:
         said = self._end_block()
         wire_id = self._provider_calls.get(tool.call_id)
-        shown: dict[str, Any] = {"providerExecuted": True, "dynamic": True}
+        shown: dict[str, Any] = {"providerExecuted": True, **self._dynamic}
         if wire_id is None:
             wire_id = self._provider_calls[tool.call_id] = self._chunks.free_id(tool.call_id or tool.name)
-            given = {"toolName": tool.name, "input": self._values.of(tool.input)}
+            given = {"toolName": tool.name or "unnamed", "input": self._values.of(tool.input)}
             said += self._begin_part() + chunk("tool-input-available", toolCallId=wire_id, **given, **shown)
         if tool.output is not None:
             del self._provider_calls[tool.call_id]

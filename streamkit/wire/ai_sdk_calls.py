@@ -7,14 +7,13 @@ before anything else is said of it: it was written in a response that this clien
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..tool_events import ApprovalRequested, Failure, Intermediate, Output, ToolInputField, ToolStarted, Value
 from ..turns import ToolInputAbandoned, ToolInputAvailable, ToolInputDelta, ToolInputStart
 from .ai_sdk_chunks import DELTA_END, chunk, delta_head, own_metadata
-from .ai_sdk_seals import Asked
+from .ai_sdk_seals import Asked, as_json
 from .encoding import Values, json_of
 from .open_calls import OpenCall, Phase, Seen
 
@@ -44,7 +43,7 @@ class CallChunks:
 
     known_calls: the ids of those that the client has in its messages; those of this run get others. begin: gives what
     has to be sent before a new part. seal: signs a question.
-    written: by the id that the run knows, the calls that are being written.
+    written: by the id that the run knows, the calls that are being written. wire_ids: by the same, those of all.
     """
 
     def __init__(
@@ -57,6 +56,7 @@ class CallChunks:
         seal: Callable[[Asked], str] | None,
     ) -> None:
         self.written: dict[str, WrittenCall] = {}
+        self.wire_ids: dict[str, str] = {}
         self.hidden: set[str] = set()
         self._values = values
         self._begin = begin
@@ -92,7 +92,7 @@ class CallChunks:
     # While the model writes
 
     def _started_input(self, event: ToolInputStart, call: OpenCall, _: Phase) -> bytes:
-        call.id = self.free_id(call.id)
+        call.id = self.wire_ids[event.call_id] = self.free_id(call.id)
         self.written[event.call_id] = WrittenCall(call.id)
         return self._begin() + self._input("tool-input-start", call)
 
@@ -150,7 +150,7 @@ class CallChunks:
         self._asked[call.id] = event.execution_id
         fields: dict[str, Any] = {} if event.card is None else {"approvalDescriptor": self._values.of(event.card)}
         if self._seal is not None:
-            arguments = event.arguments if written is None else _as_json(written)
+            arguments = event.arguments if written is None else as_json(written)
             fields["signature"] = self._seal(Asked(event.execution_id, call.id, call.tool, arguments))
         return announced + chunk("tool-approval-request", approvalId=event.execution_id, toolCallId=call.id, **fields)
 
@@ -232,10 +232,3 @@ _CHUNKS: dict[type, Callable[..., bytes]] = {
 def _wants_value(card: Any) -> bool:
     """Also of a card that was written down and read again."""
     return (card.get("wants_value") if isinstance(card, dict) else getattr(card, "wants_value", False)) is True
-
-
-def _as_json(arguments: str) -> Any:
-    try:
-        return json.loads(arguments)
-    except (ValueError, RecursionError):
-        return arguments

@@ -5,7 +5,7 @@ part, which the client keeps in the message, and which goes into no history. Its
 would be, and `path`: the ids of the calls around it, outermost first.
 
     {"type": "data-nested", "id": …, "data": {"path": […], "type": "text", "text": …, "state": "streaming" | "done"}}
-    {"type": "data-nested", "id": …, "data": {"path": […], "type": "dynamic-tool", "toolCallId": …, "state": …, …}}
+    {"type": "data-nested", "id": …, "data": {"path": […], "type": "tool-NAME", "toolCallId": …, "state": …, …}}
     {"type": "data-nested-delta", "transient": true, "data": {"id": …, "path": […], "delta": …}}
 
 A data part is replaced whole. So the pieces of a text, or of a call that is written, come as transient parts, for who
@@ -32,7 +32,7 @@ from ..turns import (
     TurnStarted,
 )
 from .ai_sdk_calls import WHY_DROPPED
-from .ai_sdk_chunks import chunk
+from .ai_sdk_chunks import chunk, tool_part
 from .encoding import Values
 from .open_calls import OpenCall, Phase, Seen
 
@@ -40,10 +40,14 @@ Path = tuple[str, ...]
 
 
 class NestedParts:
-    """The parts of all inner runs. values: with a small limit, since a part is sent anew for each change of it."""
+    """The parts of all inner runs. values: with a small limit, since a part is sent anew for each change of it.
 
-    def __init__(self, values: Values) -> None:
+    dynamic: as for the calls of the outer run.
+    """
+
+    def __init__(self, values: Values, *, dynamic: bool) -> None:
         self._values = values
+        self._dynamic = dynamic
         self._texts: dict[Path, _Text] = {}  # what is open, in each run one at most
         self._calls: dict[str, dict[str, Any]] = {}  # the open ones, as they were last told, by the ids of their parts
         self._shown: dict[Path, list[str]] = {}  # the ids of the texts of the turns under way
@@ -123,9 +127,8 @@ class NestedParts:
         part_id = _part_id(call)
         told = self._calls.get(part_id) or {
             "path": call.path,
-            "type": "dynamic-tool",
+            **tool_part(call.tool or "unnamed", dynamic=self._dynamic),
             "toolCallId": call.id,
-            "toolName": call.tool or "unnamed",
         }
         told = self._calls[part_id] = told | change
         if change["state"] in ("output-error", "output-denied") or change.get("preliminary") is False:
@@ -135,7 +138,7 @@ class NestedParts:
     def _provider_tool(self, tool: ProviderTool, path: Path) -> bytes:
         said = self._end_text(path)
         part_id = "/".join((*path, tool.call_id or tool.name))
-        told = {"path": path, "type": "dynamic-tool", "toolCallId": tool.call_id, "toolName": tool.name}
+        told = {"path": path, **tool_part(tool.name, dynamic=self._dynamic), "toolCallId": tool.call_id}
         has_output = tool.output is not None
         state = {"state": "output-available" if has_output else "input-available", "providerExecuted": True}
         shown = {"input": self._values.of(tool.input), "output": self._values.of(tool.output)}

@@ -32,6 +32,14 @@ def is_signed(signature: str, seal: Seal, chat_id: str, asked: Asked) -> bool:
     return hmac.compare_digest(signature.encode(errors="replace"), sealed(seal, chat_id, asked).encode())
 
 
+def as_json(arguments: str) -> Any:
+    """The arguments of a call as they are signed."""
+    try:
+        return json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments
+
+
 def _as_javascript_has_it(value: Any) -> Any:
     """Where all numbers are doubles: 1.0 comes back as 1.
 

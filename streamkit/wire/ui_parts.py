@@ -10,7 +10,7 @@ import base64
 import binascii
 import urllib.parse
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -66,6 +66,12 @@ class Part(msgspec.Struct, rename="camel"):
     def is_partial(self) -> bool:
         """The arguments went out cut, or with something hidden."""
         return _own(self.call_provider_metadata, "partial") is True
+
+    @property
+    def kept(self) -> str | None:
+        """The turn that the client has kept for us."""
+        kept = _own(self.provider_metadata, "turn") if self.type == "custom" else None
+        return kept if isinstance(kept, str) else None
 
     @property
     def model_text(self) -> str | None:
@@ -130,14 +136,24 @@ def said_by_person(message: UiMessage) -> Message:
     return user(text, *images)
 
 
-def steps_of(message: UiMessage) -> Iterator[Sequence[Part | CallPart]]:
+class Step(NamedTuple):
+    """A turn of the model, as it was told. kept: what the client has kept of it for us, as it came."""
+
+    parts: Sequence[Part | CallPart]
+    kept: str | None
+
+
+def steps_of(message: UiMessage) -> Iterator[Step]:
     """What the assistant said and did, turn by turn. Calls that the provider ran itself are left out."""
     step: list[Part | CallPart] = []
+    kept: str | None = None
     for part in message.parts:
         if part.type == "step-start":
-            if step:
-                yield step
-            step = []
+            if step or kept:
+                yield Step(step, kept)
+            step, kept = [], None
+        elif part.kept is not None:
+            kept = part.kept
         elif part.type in ("text", "reasoning"):
             _text_of(part)
             step.append(part)
@@ -147,8 +163,8 @@ def steps_of(message: UiMessage) -> Iterator[Sequence[Part | CallPart]]:
                 step.append(call)
         elif part.type != "file" and not is_for_the_screen(part):
             raise MessagesRefused(f"a message of the assistant has no part of the type {part.type[:MAX_ID_CHARS]!r}")
-    if step:
-        yield step
+    if step or kept:
+        yield Step(step, kept)
 
 
 def is_for_the_screen(part: Part) -> bool:

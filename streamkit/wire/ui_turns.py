@@ -14,7 +14,7 @@ from ..errors import MessagesRefused
 from ..items import Image, Message, Reasoning, ToolCall, TurnItem
 from ..tool_events import Failure, FailureKind, ToolResult, Value
 from ..turns import Turn
-from .ai_sdk_seals import Asked, is_signed
+from .ai_sdk_seals import Asked, as_json, is_signed
 from .seals import Seal
 from .ui_parts import CallPart, Part
 
@@ -29,40 +29,75 @@ class StepTaken:
     """A step that was read. is_last: nothing has followed it, so calls that somebody was asked about may still run.
 
     turn_id: its name, unless the questions name the turn that they were asked in: then the calls keep their execution
-    ids. waiting: the calls that somebody was asked about, by execution id. results: of the others.
+    ids. kept: the items of the turn as they were, where the client has kept them. They count as long as the calls are
+    still those: whatever else its parts say now, a provider takes back only what it has signed.
+    waiting: the calls that somebody was asked about, by execution id. results: of the others.
     """
 
-    def __init__(self, turn_id: str, parts: Sequence[Part | CallPart], *, is_last: bool) -> None:
+    def __init__(
+        self, turn_id: str, parts: Sequence[Part | CallPart], *, is_last: bool, kept: Sequence[TurnItem] | None = None
+    ) -> None:
         calls = [part for part in parts if isinstance(part, CallPart)]
         if len({call.call_id for call in calls}) < len(calls):
             raise MessagesRefused("two calls of one step have one id")
         asked = [call for call in calls if is_last and call.state in ("approval-requested", "approval-responded")]
-        turn_id = _turn_asked_in(asked) or turn_id
-        places = _places(calls, asked, turn_id)
-        self.waiting = {f"{turn_id}.{places[call.call_id]}": call for call in asked}
+        items = _kept_items(kept or (), calls, asked) or _items(parts, calls, asked, turn_id)
         self.results = [result for call in calls if call not in asked for result in _results(call)]
-        items = [
-            _call(part, turn_id, places[part.call_id]) if isinstance(part, CallPart) else _said(part) for part in parts
-        ]
-        kept = tuple(item for item in items if item is not None)
-        self.turn = Turn(turn_id, items=kept, stop_reason="tool_calls" if calls else "stop")
+        self.turn = Turn(turn_id, items=items, stop_reason="tool_calls" if calls else "stop")
+        self._calls = {item.call_id: item for item in items if isinstance(item, ToolCall)}
+        if calls:
+            self.turn = msgspec.structs.replace(self.turn, turn_id=self._calls[calls[0].call_id].turn_id)
+        self.waiting = {_execution_id(self._calls[call.call_id]): call for call in asked}
 
     def verdicts(self, seal: Seal | None, chat_id: str) -> dict[str, Verdict]:
         """What was decided about the calls that wait. Raises MessagesRefused for one that was not asked about."""
         decided = {}
-        for execution_id, call in self.waiting.items():
-            is_whole = not call.part.is_partial
+        for execution_id, part in self.waiting.items():
+            is_whole = not part.part.is_partial
             if seal is not None and is_whole:
-                _check_signature(call, seal, chat_id)
-            verdict = _verdict(call)
+                _check_signature(part, self._calls[part.call_id], seal, chat_id)
+            verdict = _verdict(part)
             if verdict is not None:
                 decided[execution_id] = verdict if is_whole or isinstance(verdict, Deny) else Deny(NOT_WHOLE)
         return decided
 
 
+def _kept_items(
+    kept: Sequence[TurnItem], calls: Sequence[CallPart], asked: Sequence[CallPart]
+) -> tuple[TurnItem, ...] | None:
+    """What was kept, where it has these calls, and the questions were asked about them."""
+    known = {item.call_id: item for item in kept if isinstance(item, ToolCall)}
+    told = {call.call_id: call.tool for call in calls if call.state != "input-streaming"}
+    if told != {call_id: call.name for call_id, call in known.items()} or len(told) < len(calls):
+        return None
+    if any(_execution_id(known[call.call_id]) != _question_of(call) for call in asked):
+        return None
+    return tuple(kept)
+
+
+def _items(
+    parts: Sequence[Part | CallPart], calls: Sequence[CallPart], asked: Sequence[CallPart], turn_id: str
+) -> tuple[TurnItem, ...]:
+    """What the parts say that the turn was."""
+    turn_id = _turn_asked_in(asked) or turn_id
+    places = _places(calls, asked, turn_id)
+    items = [
+        _call(part, turn_id, places[part.call_id]) if isinstance(part, CallPart) else _said(part) for part in parts
+    ]
+    return tuple(item for item in items if item is not None)
+
+
+def _execution_id(call: ToolCall) -> str:
+    return f"{call.turn_id}.{call.place}"
+
+
+def _question_of(call: CallPart) -> str:
+    return call.part.approval.id if call.part.approval is not None else ""
+
+
 def _execution(call: CallPart) -> tuple[str, int]:
     """The turn and the place that a question was about, as its id says; an id of another kind names no turn."""
-    turn_id, _, place = (call.part.approval.id if call.part.approval else "").rpartition(".")
+    turn_id, _, place = _question_of(call).rpartition(".")
     if turn_id and place.isascii() and place.isdigit() and len(place) < 6:
         return turn_id, int(place)
     return "", 0
@@ -168,10 +203,13 @@ def _verdict(call: CallPart) -> Verdict | None:
     return Allow() if approval.approved else Deny(approval.reason or SAID_NO)
 
 
-def _check_signature(call: CallPart, seal: Seal, chat_id: str) -> None:
-    approval = call.part.approval
+def _check_signature(part: CallPart, call: ToolCall, seal: Seal, chat_id: str) -> None:
+    """Of the question about a call: what the client shows of it, and what would run, are what was asked about."""
+    approval = part.part.approval
     if approval is None or approval.signature is None:
-        raise MessagesRefused(f"nobody was asked about call {call.call_id} here")
-    asked = Asked(approval.id, call.call_id, call.tool, call.part.input)
-    if not is_signed(approval.signature, seal, chat_id, asked):
-        raise MessagesRefused(f"call {call.call_id} is not the one that somebody was asked about here")
+        raise MessagesRefused(f"nobody was asked about call {part.call_id} here")
+    shown = part.part.input
+    for arguments in (shown, shown if call.arguments == shown else as_json(call.arguments)):
+        asked = Asked(approval.id, part.call_id, part.tool, arguments)
+        if not is_signed(approval.signature, seal, chat_id, asked):
+            raise MessagesRefused(f"call {part.call_id} is not the one that somebody was asked about here")

@@ -6,9 +6,14 @@ from typing import Any
 
 import anyio
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.routing import Route
 
 from streamkit import (
+    Conversation,
     Flow,
+    Output,
     RunEvent,
     Sink,
     Tool,
@@ -18,8 +23,13 @@ from streamkit import (
     ToolInputDelta,
     ToolInputStart,
     Toolkit,
+    ToolOutput,
+    TurnRequest,
+    Value,
+    assistant,
     converse,
     flow,
+    from_verdicts,
     last,
     streaming_tool,
     tool,
@@ -27,15 +37,20 @@ from streamkit import (
 )
 from streamkit.errors import ProviderError, RunStopped
 from streamkit.journal.memory import memory_journal
-from streamkit.testing import ScriptedModel, call, interleave, stop
-from streamkit.web import RunRequest, app
+from streamkit.testing import ScriptedModel, call, check_history, interleave, stop
+from streamkit.web import FlowResponse, RunRequest, app
+from streamkit.wire.ai_sdk import AiSdkEncoder
+from streamkit.wire.seals import Seal
+from streamkit.wire.ui_messages import UiChat, from_ui_messages
 
 from ..wire.runs import Restarting
+from ..wire.signed import SIGNED
 from .parts import needs_node
 from .serving import run_node, serve
 
 pytestmark = needs_node
 
+SEAL = Seal(b"a secret of sixteen bytes")
 Json = dict[str, Any]
 Start = Callable[[RunRequest], Flow[RunEvent, Any]]
 
@@ -84,7 +99,7 @@ def answered_by(*turns: Any, model: Any = None) -> Start:
     )
 
 
-def tells(events: Sequence[RunEvent], error: Exception | None = None) -> Start:
+def tells(events: Sequence[RunEvent], error: Exception | None = None) -> Callable[[Any], Flow[RunEvent, Any]]:
     """A server whose runs are these events, and then maybe an error."""
 
     @flow
@@ -273,6 +288,108 @@ def test_the_stop_button_ends_the_run() -> None:
     seen = read(answered_by(["Hello", anyio.sleep_forever]), {"say": "go", "stop": "Hello"}, script="use_chat.mjs")
     assert seen["errors"] == []
     assert (text_of(seen["messages"][-1]), seen["status"]) == ("Hello", "ready")
+
+
+# Parts named for their tools, and parts of dynamic tools
+
+
+def with_parts(start: Callable[[UiChat], Flow[RunEvent, Any]], *, dynamic: bool) -> Starlette:
+    """A server of one's own, with the parts that it wants."""
+
+    async def answer(request: Request) -> FlowResponse:
+        body = await request.json()
+        chat = from_ui_messages(body["messages"], seal=SEAL, chat_id=body["id"])
+        message_id = chat.message_id or f"m{len(body['messages'])}"
+        known = {"known_calls": chat.known_calls, "seal": SEAL, "chat_id": body["id"]}
+        return FlowResponse(start(chat), AiSdkEncoder(run_id=message_id, dynamic=dynamic, **known))
+
+    return Starlette(routes=[Route("/ai-sdk", answer, methods=["POST"])])
+
+
+def read_parts(start: Callable[[UiChat], Flow[RunEvent, Any]], *plan: Json, dynamic: bool, script: str) -> Json:
+    with serve(with_parts(start, dynamic=dynamic)) as url:
+        seen: Json = run_node(script, f"{url}/ai-sdk", json.dumps(plan))
+    return seen
+
+
+@pytest.mark.parametrize("script", ["ai_sdk.mjs", "use_chat.mjs"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_calls_of_both_kinds_are_answered_and_go_on(script: str, dynamic: bool) -> None:
+    turn = [call("send", {"to": "Ann"}), call("where"), call("delegate", {"task": "look"}), call("unknown-tool")]
+
+    def answers(request: TurnRequest) -> list[str]:
+        return [" ".join(item.text for item in request.history if isinstance(item, ToolOutput))]
+
+    model = ScriptedModel(turn, answers)
+
+    def start(chat: UiChat) -> Flow[RunEvent, Any]:
+        return converse(model, TOOLKIT, chat.conversation, authorize=from_verdicts(chat.verdicts))
+
+    plan = ({"say": "go"}, {"answer": {"send": True}, "give": {"where": "home"}})
+    seen = read_parts(start, *plan, dynamic=dynamic, script=script)
+    assert seen["errors"] == []
+    message = seen["messages"][-1]
+    assert text_of(message).startswith("sent to Ann home answer ")
+    parts = [*calls_in(message).values(), *inner_calls(message)]
+    names = ["send", "where", "delegate", "unknown-tool", "fetch"]
+    kinds = ["dynamic-tool"] * 5 if dynamic else [f"tool-{name}" for name in names]
+    assert [part["type"] for part in parts] == kinds
+    assert [part.get("toolName") for part in parts] == (names if dynamic else [None] * 5)
+
+
+def inner_calls(message: Json) -> list[Json]:
+    nested = [part["data"] for part in message["parts"] if part["type"] == "data-nested"]
+    return [data for data in nested if "toolCallId" in data]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_tool_may_be_called_anything(dynamic: bool) -> None:
+    names = ["get-the-weather", "a.b/c d", "\U0001f600 \u2028", "input-start", "x" * 200, ""]
+    events: list[RunEvent] = []
+    for number, name in enumerate(names):
+        call_id = f"c{number}"
+        events += [ToolInputStart(call_id, name), ToolInputDelta(call_id, "{}"), ToolInputAvailable(call_id, "{}")]
+        events += [Output(call_id, name, Value(call_id, name, number, str(number)))]
+    asked: list[UiChat] = []
+
+    def start(chat: UiChat) -> Flow[RunEvent, Any]:
+        asked.append(chat)
+        return tells(events)(None) if len(asked) == 1 else tells([])(None)
+
+    seen = read_parts(start, {"say": "go"}, {"say": "And?"}, dynamic=dynamic, script="ai_sdk.mjs")
+    assert seen["errors"] == []
+    assert [part["output"] for part in calls_in(seen["messages"][1]).values()] == list(range(len(names)))
+    assert list(seen["states"]) == [*names[:-1], "unnamed"]
+    outputs = [item for item in asked[1].conversation.history if isinstance(item, ToolOutput)]
+    assert [(output.tool, output.text) for output in outputs] == [
+        (name or "unnamed", str(number)) for number, name in enumerate(names)
+    ]
+
+
+# What a provider wants back unread
+
+
+@pytest.mark.parametrize("script", ["ai_sdk.mjs", "use_chat.mjs"])
+@pytest.mark.parametrize("dialect", list(SIGNED))
+def test_what_a_provider_signed_comes_back_to_it_behind_an_approval(script: str, dialect: str) -> None:
+    model = ScriptedModel(SIGNED[dialect], ["Done."], ["That was it."])
+    states: list[Conversation] = []
+
+    def note(state: Conversation) -> Conversation:
+        states.append(state)
+        return state
+
+    def start(run: RunRequest) -> Flow[RunEvent, Conversation]:
+        return converse(model, TOOLKIT, run.conversation, authorize=run.authorize).then(note)
+
+    seen = read(start, {"say": "go"}, {"answer": {"send": True}}, {"say": "And?"}, script=script)
+    assert seen["errors"] == []
+    assert text_of(seen["messages"][-1]) == "That was it."
+    sent = Value("call_1", "send", "sent to Ann", "sent to Ann")
+    before = states[0].settle([sent]).history
+    assert model.requests[1].history == before
+    assert model.requests[2].history == (*before, assistant("Done."), user("And?"))
+    check_history(model.requests[2].history, dialect)
 
 
 # Picking a run up again

@@ -39,6 +39,7 @@ function App() {
       setTimeout(lookAgain);
     },
     onToolCall: ({ toolCall }) => {
+      if (toolCall.dynamic) return; // as the documentation has it, for the sake of types
       if (toolCall.toolName in auto) {
         chat.addToolOutput({ tool: toolCall.toolName, toolCallId: toolCall.toolCallId, output: auto[toolCall.toolName] });
       }

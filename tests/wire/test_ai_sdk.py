@@ -28,11 +28,12 @@ from streamkit import (
 )
 from streamkit.approval import Card
 from streamkit.errors import ProviderError, RunStopped
-from streamkit.items import Image, ProviderTool
+from streamkit.items import Image, ProviderTool, Reasoning, ToolOutput
 from streamkit.tool_events import RunEvent
 from streamkit.turns import AbandonedReason
 from streamkit.wire.ai_sdk import AiSdkEncoder
 from streamkit.wire.seals import Seal
+from streamkit.wire.ui_messages import from_ui_messages
 
 from .runs import RUNS, SECRET, Made, Recorded, play
 from .ui_client import UiClient, chunks_of
@@ -71,9 +72,9 @@ def test_each_part_has_a_start_its_deltas_and_an_end() -> None:
         {"type": "text-delta", "id": "text-1", "delta": "H"},
         {"type": "text-delta", "id": "text-1", "delta": "i"},
         {"type": "text-end", "id": "text-1"},
-        {"type": "tool-input-start", "toolCallId": "c1", "toolName": "f", "dynamic": True},
+        {"type": "tool-input-start", "toolCallId": "c1", "toolName": "f"},
         {"type": "tool-input-delta", "toolCallId": "c1", "inputTextDelta": "{}"},
-        {"type": "tool-input-available", "toolCallId": "c1", "toolName": "f", "dynamic": True, "input": {}},
+        {"type": "tool-input-available", "toolCallId": "c1", "toolName": "f", "input": {}},
         {"type": "tool-output-available", "toolCallId": "c1", "output": {"r": 1}},
         {"type": "finish-step"},
         {"type": "start-step"},
@@ -130,8 +131,8 @@ def test_what_the_model_reads_comes_along_where_it_is_something_else() -> None:
 
 def test_a_failure_is_an_output_error_that_keeps_the_input() -> None:
     client = shown([*STARTED, Output("c1", "f", Failure("c1", "f", "failed", "It broke."))])
-    assert client.call("c1") | {"type": ""} == {
-        "type": "", "toolCallId": "c1", "toolName": "f", "state": "output-error", "input": {}, "errorText": "It broke.",
+    assert client.call("c1") == {
+        "type": "tool-f", "toolCallId": "c1", "state": "output-error", "input": {}, "errorText": "It broke.",
         "preliminary": False,
     }  # fmt: skip
 
@@ -165,7 +166,7 @@ def test_a_turn_that_is_begun_anew_takes_its_step_back() -> None:
     again: list[RunEvent] = [ToolInputAbandoned("c2", "retried"), TurnRestarted("broke"), TextDelta("Whole")]
     client = shown([*first, *again])
     assert client.text == "Whole"
-    assert [part["type"] for part in client.parts] == ["step-start", "dynamic-tool", "step-start", "text"]
+    assert [part["type"] for part in client.parts] == ["step-start", "tool-f", "step-start", "text"]
 
 
 def test_what_was_begun_in_an_earlier_response_is_not_taken_back_in_this_one() -> None:
@@ -227,8 +228,8 @@ def test_a_call_that_the_client_does_not_have_is_announced_first() -> None:
 
 
 def test_a_signed_question_stays_with_the_client_that_is_asked_again() -> None:
-    before = shown(ASKED, seal=Seal(b"0123456789abcdef"), chat_id="chat")
-    body = encoded([ASKED[-1]], known_calls=["c1"], seal=Seal(b"0123456789abcdef"), chat_id="chat")
+    before = shown(ASKED, seal=SEAL, chat_id="chat")
+    body = encoded([ASKED[-1]], known_calls=["c1"], seal=SEAL, chat_id="chat")
     assert UiClient(before.message).read(body).call("c1") == before.call("c1")
 
 
@@ -287,6 +288,36 @@ def test_a_state_of_ones_own_ends_as_its_last_turn_did() -> None:
     }  # fmt: skip
 
 
+# What a client keeps
+
+SIGNED = Turn("t", items=(Reasoning("Hm.", opaque={"anthropic": {"signature": "sig"}}),))
+SEAL = Seal(b"0123456789abcdef")
+
+
+def test_a_turn_that_a_provider_signed_is_kept_by_the_client_in_its_step() -> None:
+    turn: list[RunEvent] = [TurnStarted("t", "m"), *WRITTEN, TurnEnded(SIGNED), *ENDED[-2:]]
+    parts = shown([*turn, TurnStarted("u", "m"), TextDelta("Bye")], seal=SEAL, chat_id="chat").parts
+    assert [part["type"] for part in parts] == ["step-start", "tool-f", "custom", "step-start", "text"]
+    assert parts[2].keys() == {"type", "kind", "providerMetadata"}
+    assert "sig" not in str(parts), "it is closed"
+
+
+def test_a_turn_that_nothing_was_told_of_is_kept_in_a_step_of_its_own() -> None:
+    parts = shown([TurnEnded(SIGNED)], seal=SEAL, chat_id="chat").parts
+    assert [part["type"] for part in parts] == ["step-start", "custom"]
+
+
+@pytest.mark.parametrize("options", [{}, {"seal": SEAL, "redact": lambda tool, value: value}])
+def test_no_turn_is_kept_without_a_seal_or_where_something_is_hidden(options: dict[str, Any]) -> None:
+    assert shown([TurnStarted("t", "m"), TextDelta("Hi"), TurnEnded(SIGNED)], **options).parts[-1]["type"] == "text"
+
+
+def test_a_turn_that_holds_nothing_for_its_provider_or_too_much_is_not_kept() -> None:
+    plain = Turn("t", items=(Reasoning("Hm."),))
+    for turn, limit in ((plain, 100_000), (SIGNED, 50)):
+        assert shown([TurnEnded(turn)], seal=SEAL, value_limit_bytes=limit).parts == []
+
+
 # What is inside of calls
 
 
@@ -301,7 +332,7 @@ def test_an_inner_run_is_data_with_its_path_and_the_shape_of_parts() -> None:
     assert data == [
         {"path": ["c1"], "type": "text", "text": "Let me", "state": "done"},
         {
-            "path": ["c1"], "type": "dynamic-tool", "toolCallId": "c1~2", "toolName": "f",
+            "path": ["c1"], "type": "tool-f", "toolCallId": "c1~2",
             "state": "output-available", "input": {}, "output": {"r": 1}, "preliminary": False,
         },
     ]  # fmt: skip
@@ -326,7 +357,7 @@ def test_a_tool_of_the_provider_is_one_part_though_it_is_told_of_twice() -> None
     asked = ProviderTool("w1", "search", {"q": "x"})
     client = shown([TextDelta("I look."), asked, ProviderTool("w1", "search", None, ["found"]), TextDelta("So")])
     assert client.call("w1") | {"preliminary": False} == {
-        "type": "dynamic-tool", "toolCallId": "w1", "toolName": "search", "state": "output-available",
+        "type": "tool-search", "toolCallId": "w1", "state": "output-available",
         "providerExecuted": True, "input": {"q": "x"}, "output": ["found"], "preliminary": False,
     }  # fmt: skip
 
@@ -355,8 +386,24 @@ def test_an_image_of_a_tool_goes_out_as_json() -> None:
     assert part["output"] == {"type": "image", "data": "iVBORw==", "media_type": "image/png", "url": None}
 
 
-def test_static_parts_are_named_for_their_tools() -> None:
-    assert shown(ENDED, dynamic=False).call("c1")["type"] == "tool-f"
+def test_calls_are_parts_of_a_dynamic_tool_where_that_is_wanted() -> None:
+    inner = nested(*ENDED, ProviderTool("w1", "search", {"q": "x"}, ["found"]))
+    client = shown([*STARTED, *inner, ENDED[-1], ProviderTool("w2", "search", {"q": "x"}, ["found"])], dynamic=True)
+    calls = [part.get("data", part) for part in client.parts if part["type"] not in ("step-start", "text")]
+    assert [(part["type"], part["toolName"]) for part in calls] == [
+        ("dynamic-tool", "f"), ("dynamic-tool", "f"), ("dynamic-tool", "search"), ("dynamic-tool", "search"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["get-the-weather", "a.b/c d", "é\u2028\U0001f600", "__proto__", "input-start", ""])
+def test_a_call_is_found_again_whatever_its_tool_is_called(name: str) -> None:
+    for dynamic in (False, True):
+        run: list[RunEvent] = [ToolInputStart("c1", name), *WRITTEN[1:], Output("c1", name, Value("c1", name, 1, "1"))]
+        client = shown(run, dynamic=dynamic)
+        chat = from_ui_messages(
+            [{"id": "u", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}, client.message]
+        )
+        assert [item.tool for item in chat.conversation.history if isinstance(item, ToolOutput)] == [name or "unnamed"]
 
 
 def test_half_a_character_is_replaced_and_lines_stay_whole() -> None:

@@ -341,11 +341,13 @@ def test_a_history_goes_to_the_screen_and_comes_back() -> None:
         assistant("So it is."),
         user("And?"),
     )
-    messages = to_ui_messages(history)
-    assert [(message["id"], message["role"]) for message in messages] == [
-        ("message-1", "user"), ("message-2", "assistant"), ("message-3", "user"),
-    ]  # fmt: skip
-    assert from_ui_messages(messages).conversation.history == history
+    for dynamic, kind in ((False, "tool-f"), (True, "dynamic-tool")):
+        messages = to_ui_messages(history, dynamic=dynamic)
+        assert [(message["id"], message["role"]) for message in messages] == [
+            ("message-1", "user"), ("message-2", "assistant"), ("message-3", "user"),
+        ]  # fmt: skip
+        assert kind in [part["type"] for part in messages[1]["parts"]]
+        assert from_ui_messages(messages).conversation.history == history
 
 
 def test_a_conversation_that_waits_goes_to_the_screen_and_goes_on() -> None:
@@ -478,7 +480,7 @@ async def test_a_call_that_was_not_asked_about_is_refused(change: str) -> None:
         case "input":
             forged["input"] = {"to": "Eve"}
         case "toolName":
-            forged["toolName"] = "delete"
+            forged["type"] = "tool-delete"
         case "approval":
             forged["approval"]["id"] = "t.0"
         case "unsigned":

@@ -19,6 +19,7 @@ CHUNKS: dict[str, tuple[str, ...]] = {
     "tool-output-available": ("toolCallId", "output"),
     "tool-output-error": ("toolCallId", "errorText"),
     "tool-output-denied": ("toolCallId",),
+    "custom": ("kind",),
     "data-nested": ("id", "data"),
     "data-nested-delta": ("data",),
 }  # fmt: skip
@@ -102,6 +103,8 @@ class UiClient:
             self._feed_call(chunk, kind)
         elif kind.startswith("data-"):
             self._feed_data(chunk)
+        elif kind == "custom":
+            self.parts.append(dict(chunk))
         elif kind == "start":
             self.message["id"] = chunk["messageId"]
         elif kind == "start-step":
@@ -182,11 +185,14 @@ class UiClient:
     def _update(self, chunk: Json, state: str) -> None:
         for part in self.parts[self._step_start() :]:
             if part.get("toolCallId") == chunk["toolCallId"]:
+                is_dynamic = part["type"] == "dynamic-tool"
+                assert is_dynamic is chunk.get("dynamic", is_dynamic), "the client would make a second part of it"
                 break
         else:
-            assert "toolName" in chunk
-            kind = "dynamic-tool" if chunk.get("dynamic") else f"tool-{chunk['toolName']}"
-            part = {"type": kind, "toolCallId": chunk["toolCallId"], "toolName": chunk["toolName"]}
+            named = {"type": f"tool-{chunk['toolName']}"}
+            if chunk.get("dynamic"):
+                named = {"type": "dynamic-tool", "toolName": chunk["toolName"]}
+            part = {**named, "toolCallId": chunk["toolCallId"]}
             self.parts.append(part)
         part["state"] = state
         part["input"] = chunk.get("input")
