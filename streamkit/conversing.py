@@ -53,11 +53,12 @@ def converse(
     instructions: what the model is told before all. request: what else it is asked (limits, tool choice, effort); its
     history and tools are replaced.
 
-    max_turns, max_calls, max_tokens: what this run may use, inner runs counted in tokens. When one of them is used up
-    the model is asked for the last time, with `tool_choice="none"`, and `ended` is "turn_limit" (turns) or "budget".
-    (The tools stay in the request: some providers refuse a history with calls of tools that are not declared.) Calls
-    that it writes all the same are discarded, calls beyond max_calls answered as not run: the history is whole and may
-    go on. closing_turn: False asks the last turn as usual, and answers its calls as not run.
+    max_turns, max_calls, max_tokens: what this run may use, inner runs counted in tokens; one that goes on from a
+    stored state counts anew. When one of them is used up the model is asked for the last time, with
+    `tool_choice="none"`, and `ended` is "turn_limit" (turns) or "budget". (The tools stay in the request: some
+    providers refuse a history with calls of tools that are not declared.) Calls that it writes all the same are
+    discarded, calls beyond max_calls answered as not run: the history is whole and may go on. closing_turn: False asks
+    the last turn as usual, and answers its calls as not run.
     max_repairs: how many turns the model has to mend its calls of one tool: after one more turn in a row in which all
     of them were `invalid_input`, `ended` is "repair_limit"; the last Output of the tool says what was wrong.
     timeout_seconds, idle_timeout_seconds: for the whole run, and until its next event; a slow consumer does not count,
@@ -130,11 +131,12 @@ class _Steps:
             return Stop(msgspec.structs.replace(settled, ended=last))
         if not turn.wants_more:
             return Stop(state.add(turn))
-        if self.journal is not None:
-            await self.journal.take(turn)
         may_run, others = self.used.share(turn.calls)
+        not_run = [_not_run(call) for call in others]
+        if self.journal is not None:
+            await self.journal.take(turn, not_run)
         results = await out.forward(self.execute(may_run))
-        state = state.add(turn, [*results, *map(_not_run, others)])
+        state = state.add(turn, [*results, *not_run])
         if self.repairs.are_used_up(results) and state.ended is None:
             return Stop(msgspec.structs.replace(state, ended="repair_limit"))
         return Next(state)

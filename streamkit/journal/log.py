@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Collection
+from collections.abc import Awaitable, Collection, Sequence
 from typing import Any
 
 import anyio
@@ -15,7 +15,7 @@ from ..history import Conversation
 from ..items import History, ToolCall, TurnItem
 from ..redaction import Redaction
 from ..sinks import Sink
-from ..tool_events import Effects, Failure, RunEvent, ToolEvent, Value
+from ..tool_events import ApprovalRequested, Effects, Failure, RunEvent, ToolEvent, Value
 from ..turns import Turn, TurnEnded, TurnStarted
 from .entry import CallFinished, CallStarted, Decided, Entry, RunEnded, Shown, StateSaved, TurnTaken, plain
 from .store import PAGE, JournalStore
@@ -50,35 +50,37 @@ class RunLog:
         self._started: dict[str, CallStarted] = {}
         self._finished: dict[str, CallFinished] = {}
         self.owed: tuple[RunEvent, ...] = ()
+        self._asked: set[str] = set()  # what a process before this one has asked about: who follows knows of it
         self._numbers: dict[str, int] = {}  # of the results, those of settled turns too
 
     # What is found again
 
     async def load(self) -> None:
         """Read what was written before."""
-        after = saved = 0
+        after = settled = 0
         while page := await self._store.read(self.run_id, after, limit=PAGE, shown=False):
             for numbered in page:
                 self._take_in(numbered.entry)
                 if isinstance(numbered.entry, CallFinished):
                     self._numbers[numbered.entry.execution_id] = numbered.number
-                elif isinstance(numbered.entry, StateSaved):
-                    saved = numbered.number
+                elif isinstance(numbered.entry, StateSaved) and numbered.entry.state.turn is None:
+                    settled = numbered.number
             after = page[-1].number
-        self.owed = await self._read_owed(saved)
+        self.owed = await self._read_owed(settled)
         if self.conversation is not None and self.conversation.turn is not None:
             self.conversation = self._settle_what_is_known(self.conversation, self.conversation.turn)
             if self.conversation.turn is None:
                 return  # settled only now: the next turn must not be written behind one that waits for its results
         self._saved = self.conversation
 
-    async def _read_owed(self, saved: int) -> tuple[RunEvent, ...]:
+    async def _read_owed(self, settled: int) -> tuple[RunEvent, ...]:
         unclosed = Unclosed()
-        while page := await self._store.read(self.run_id, saved, limit=PAGE):
+        while page := await self._store.read(self.run_id, settled, limit=PAGE):
             for numbered in page:
                 if isinstance(numbered.entry, Shown):
                     unclosed.feed(numbered.entry.event)
-            saved = page[-1].number
+            settled = page[-1].number
+        self._asked = unclosed.asked
         turn = None if self.conversation is None else self.conversation.turn
         return tuple(unclosed.ends(turn, self._started, self._finished)) if self._keeps_events else ()
 
@@ -143,9 +145,13 @@ class RunLog:
 
     async def finish_call(self, execution_id: str, result: Value | Failure, seconds: float) -> None:
         """A call has its result; when this returns, that survives a crash."""
+        entry = self._finish(execution_id, result, seconds)
+        self._numbers[execution_id] = await self._write(entry, durable=True)
+
+    def _finish(self, execution_id: str, result: Value | Failure, seconds: float) -> CallFinished:
         entry = CallFinished(execution_id, self._redaction.result(result) if self._redaction else result, seconds)
         self._finished[execution_id] = entry
-        self._numbers[execution_id] = await self._write(entry, durable=True)
+        return entry
 
     async def result(self, execution_id: str) -> Value | Failure | None:
         """The result of a call of this run, of any turn, as it is written down; None where there is none."""
@@ -164,10 +170,16 @@ class RunLog:
             decided = msgspec.structs.replace(decided, arguments=seen, original=original, reason=reason)
         await self._write(decided, durable=True)
 
-    async def take(self, turn: Turn) -> None:
-        """The model has answered with calls that are about to run. Durable with whatever durable comes next."""
+    async def take(self, turn: Turn, results: Sequence[Failure] = ()) -> None:
+        """The model has answered with calls that are about to run. Durable with whatever durable comes next.
+
+        results: of those that shall not run, also not when somebody goes on after a crash.
+        """
         self._saved = None
-        await self._write(TurnTaken(_redacted(turn, self._redaction)), durable=False)
+        execution_ids = {call.call_id: f"{call.turn_id}.{call.place}" for call in turn.calls}
+        entries: list[Entry] = [TurnTaken(_redacted(turn, self._redaction))]
+        entries += (self._finish(execution_ids[result.call_id], result, 0.0) for result in results)
+        await self._write(*entries, durable=False)
 
     async def save(self, state: Conversation) -> None:
         """The loop has come to this state; when this returns, that survives a crash."""
@@ -188,7 +200,7 @@ class RunLog:
     def show(self, event: RunEvent) -> Awaitable[None] | None:
         """An event goes to the consumer. Gives what is left to await, mostly None."""
         seen = event if self._redaction is None else self._redaction.event(event)
-        if self._keeps_events and seen is not None:
+        if self._keeps_events and seen is not None and not self._is_known_question(seen):
             if type(seen) is TurnEnded:
                 self._held = len(self._pending)
             elif self._held is not None and isinstance(seen, TurnStarted | ToolEvent):
@@ -200,6 +212,9 @@ class RunLog:
             if len(self._pending) >= BATCH:
                 return self.flush()
         return None
+
+    def _is_known_question(self, event: RunEvent) -> bool:
+        return bool(self._asked) and isinstance(event, ApprovalRequested) and event.execution_id in self._asked
 
     async def end(self, error: BaseException | None) -> None:
         """The run is over."""
@@ -224,9 +239,9 @@ class RunLog:
         if entries:
             await self._store.append(self.run_id, entries, durable=False)
 
-    async def _write(self, entry: Entry, *, durable: bool) -> int:
-        entries, self._pending, self._held = [*self._pending, entry], [], None
-        return await self._store.append(self.run_id, entries, durable=durable)
+    async def _write(self, *entries: Entry, durable: bool) -> int:
+        written, self._pending, self._held = [*self._pending, *entries], [], None
+        return await self._store.append(self.run_id, written, durable=durable)
 
 
 class RecordedSink(Sink[RunEvent]):

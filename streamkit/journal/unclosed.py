@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..tool_events import Output, RunEvent, ToolStarted
+from ..tool_events import ApprovalRequested, Output, RunEvent, ToolStarted
 from ..turns import (
     ToolInputAbandoned,
     ToolInputAvailable,
@@ -20,7 +20,8 @@ GONE = "the process that ran it is gone"
 
 
 class Unclosed:
-    """The events shown since the state that was saved last. feed(event): in order, those of inner runs change nothing.
+    """The events shown since a state was saved in which no call waits. feed(event): in order; those of inner runs
+    change nothing. asked: the execution ids that somebody was asked about.
 
     ends(…) -> the events that close what they leave open. taken: the turn whose calls were about to run, if there was
     one; else the model is asked again, and what was shown of its turn is taken back. started, finished: of its calls,
@@ -28,6 +29,7 @@ class Unclosed:
     """
 
     def __init__(self) -> None:
+        self.asked: set[str] = set()
         self._turn_is_open = False
         self._calls: dict[str, None] = {}  # being written, or available and not run: in the order in which they began
         self._started: set[str] = set()
@@ -41,8 +43,12 @@ class Unclosed:
                 self._turn_is_open = False
             case ToolInputStart(call_id=call_id) | ToolInputAvailable(call_id=call_id):
                 self._calls[call_id] = None
-            case ToolInputAbandoned(call_id=call_id):
+            case ToolInputAbandoned(call_id=call_id, reason=reason):
                 self._calls.pop(call_id, None)
+                if reason == "discarded":
+                    self._ended.add(call_id)
+            case ApprovalRequested(execution_id=execution_id):
+                self.asked.add(execution_id)
             case ToolStarted(call_id=call_id):
                 self._started.add(call_id)
             case Output(call_id=call_id):
