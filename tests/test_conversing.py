@@ -299,15 +299,14 @@ class Crashing(MemoryStore):
 @pytest.mark.parametrize("appends", range(2, 9))
 async def test_calls_beyond_the_limit_do_not_run_after_a_crash_either(appends: int) -> None:
     store = Crashing(appends)
-    turn = [call("read", {"p": path}) for path in "abcd"]
+    script: list[list[Any]] = [[call("read", {"p": path}) for path in "abcd"], ["So."]]
     with contextlib.suppress(JournalError):
         async with Journal(store).drive("r") as run:
-            await converse(ScriptedModel(turn, ["So."]), KIT, GO, journal=run, max_calls=2)
+            await converse(ScriptedModel(*script), KIT, GO, journal=run, max_calls=2)
     store.left = 10**6
     async with Journal(store).drive("r") as run:
         turns = run.conversation.turns if run.conversation is not None else 0
-        flow = converse(ScriptedModel(*[turn, ["So."]][turns:]), KIT, run.conversation or GO, journal=run, max_calls=2)
-        await flow
+        await converse(ScriptedModel(*script[turns:]), KIT, run.conversation or GO, journal=run, max_calls=2)
     assert set(ran) == {"a", "b"}
     async with Journal(store).follow("r").open() as followed:
         check_grammar([each.event async for each in followed])
