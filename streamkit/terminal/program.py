@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import TypeVarTuple, Unpack
 
 import anyio
 
 from ..errors import StreamkitError
+from ..groups import LoneErrorGroup
 from .words import visible
 
 Args = TypeVarTuple("Args")
@@ -24,26 +27,55 @@ def run_program(
     """Run `main(*args)` to its end; gives the exit code: `sys.exit(run_program(main, options))`.
 
     What main returns, None for 0. 0 also when nobody reads any more what is printed (`… | head`). 1 for a
-    StreamkitError, or an error that `tells` names, with one line on the standard error. 130 for Ctrl-C. Other errors
-    are raised.
+    StreamkitError, or an error that `tells` names, with one line on the standard error. 130 for Ctrl-C, which cancels
+    main. Other errors are raised. Meanwhile what is printed loses no program: characters that the encoding of the
+    standard output lacks become question marks, and where there is no such file nothing is written.
     """
     code = 0
     told: tuple[type[Exception], ...] = (StreamkitError, *tells)
-    try:
-        code = anyio.run(main, *args, backend=backend) or 0
-        if sys.stdout is not None:
+    with _standard_files():
+        try:
+            code = anyio.run(_cancellable, main, args, backend=backend) or 0
             sys.stdout.flush()
-    except* BrokenPipeError:
-        # What is still in the buffer goes nowhere; at its end Python would complain of it once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except* told as failed:
-        print(f"streamkit: {visible(str(_first(failed)))}", file=sys.stderr)
-        code = 1
-    except* KeyboardInterrupt:
-        if sys.stderr.isatty():
-            print(file=sys.stderr)  # a terminal has written ^C into the last line
-        code = 130
+        except* BrokenPipeError:
+            # What is still in the buffer goes nowhere; at its end Python would complain of it once more.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except* told as failed:
+            print(f"streamkit: {visible(str(_first(failed)))}", file=sys.stderr)
+            code = 1
+        except* KeyboardInterrupt:
+            if sys.stderr.isatty():
+                print(file=sys.stderr)  # a terminal has written ^C into the last line
+            code = 130
     return code
+
+
+async def _cancellable(main: Callable[[Unpack[Args]], Awaitable[int | None]], args: tuple[*Args]) -> int | None:
+    """Runs main in a task of a group, where a cancellation holds until main has ended.
+
+    Ctrl-C cancels the first task of asyncio, and only once: whoever waits for something in their cleanup, such as the
+    end of a process, would hear of it no more.
+    """
+    codes: list[int | None] = []
+
+    async def run() -> None:
+        codes.append(await main(*args))
+
+    async with LoneErrorGroup() as tasks:
+        tasks.start_soon(run)
+    return codes[0]
+
+
+@contextmanager
+def _standard_files() -> Iterator[None]:
+    with (
+        open(os.devnull, "w", encoding="utf-8") as nowhere,
+        redirect_stdout(sys.stdout or nowhere),  # None in a program that was started without
+        redirect_stderr(sys.stderr or nowhere),
+    ):
+        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+            sys.stdout.reconfigure(errors="replace")
+        yield
 
 
 def _first(failed: BaseException) -> BaseException:

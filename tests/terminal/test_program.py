@@ -78,6 +78,31 @@ def test_ctrl_c_is_130() -> None:
     assert run_program(raises, KeyboardInterrupt()) == 130
 
 
+def test_ctrl_c_cuts_off_what_waits_in_its_cleanup() -> None:
+    reached: list[str] = []
+
+    async def waits() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)  # asyncio cancels one task; trio would raise it right here
+            await anyio.sleep_forever()
+        finally:
+            reached.append("cleanup")
+            await anyio.sleep_forever()  # as who leaves the block of a process waits for its end
+
+    assert run_program(waits) == 130
+    assert reached == ["cleanup"]
+
+
+@pytest.mark.parametrize("shell", ["PYTHONIOENCODING=ascii", "exec >&-;", "exec >&- 2>&-;"])
+def test_no_program_ends_for_what_its_standard_output_lacks(shell: str) -> None:
+    program = 'import sys\nfrom streamkit.terminal import *\nasync def main():\n    print(sys.stdout.isatty(), "✓")'
+    ends = f"{program}\nsys.exit(run_program(main))"
+    command = f'{shell} "$0" -c "$1"'
+    ended = subprocess.run(["sh", "-c", command, sys.executable, ends], cwd=ROOT, capture_output=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert ended.stdout in (b"False ?\n", b"")
+
+
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_reader_who_leaves_ends_it_quietly(backend: str) -> None:
     command = [sys.executable, "-c", PROGRAM, backend]
