@@ -174,7 +174,7 @@ class _Execution:
     async def _is_recalled(self, place: Place, journal: RunLog) -> bool:
         """Whether the call is answered with what is written down of it."""
         call, started = place.call, journal.started(place.execution_id)
-        finished = journal.finished(call, place.execution_id)
+        finished = await journal.finished(call, place.execution_id)
         if finished is not None:
             if started is not None:
                 await self._out.send(

@@ -263,6 +263,17 @@ async def cut_off(journal: Journal, after: int) -> bool:
     return False
 
 
+async def test_a_state_that_was_stored_earlier_runs_no_finished_call_again() -> None:
+    journal = memory_journal()
+    async with journal.drive("r") as run:
+        asked = await converse(ScriptedModel([call("send", {"to": "Ann"})]), KIT, GO, journal=run)
+    for _ in range(2):
+        authorize = from_verdicts({execution_id: Allow() for execution_id in asked.waiting}, asked)
+        async with journal.drive("r") as run:
+            state = await converse(ScriptedModel(["Done."]), KIT, asked, journal=run, authorize=authorize)
+        assert (state.ended, ran) == ("answer", ["Ann"])
+
+
 async def test_a_run_goes_on_after_it_was_cut_off_anywhere() -> None:
     for after in itertools.count():
         ran.clear()

@@ -338,7 +338,7 @@ async def test_a_result_is_written_down_also_when_everybody_leaves() -> None:
         await left.wait()
         gone.set()
     async with journal.drive("r") as run:
-        assert run.finished(call, "t.0") is not None
+        assert await run.finished(call, "t.0") is not None
 
 
 # A conversation

@@ -122,14 +122,17 @@ class RunLog:
         """The last attempt to run a call."""
         return self._started.get(execution_id)
 
-    def finished(self, call: ToolCall, execution_id: str) -> CallFinished | None:
-        """The result of a call that has one. Raises JournalMismatch where it began as a call of something else."""
+    async def finished(self, call: ToolCall, execution_id: str) -> CallFinished | None:
+        """The result of a call that has one, also of a turn that was settled long ago, and is run once more.
+
+        Raises JournalMismatch where it began as a call of something else.
+        """
         started = self._started.get(execution_id)
         if started is not None and started.tool != call.name:
             raise JournalMismatch(f"call {execution_id} is written down as one of {started.tool}, not of {call.name}")
         if started is not None and started.digest not in ("", digest(call.arguments)):
             raise JournalMismatch(f"call {execution_id} of {call.name} is written down with other arguments")
-        return self._finished.get(execution_id)
+        return self._finished.get(execution_id) or await self._read_finished(execution_id)
 
     # What is written
 
@@ -155,11 +158,15 @@ class RunLog:
 
     async def result(self, execution_id: str) -> Value | Failure | None:
         """The result of a call of this run, of any turn, as it is written down; None where there is none."""
+        finished = await self._read_finished(execution_id)
+        return None if finished is None else finished.result
+
+    async def _read_finished(self, execution_id: str) -> CallFinished | None:
         number = self._numbers.get(execution_id)
         if number is None:
             return None
         (numbered,) = await self._store.read(self.run_id, number - 1, limit=1)
-        return numbered.entry.result if isinstance(numbered.entry, CallFinished) else None
+        return numbered.entry if isinstance(numbered.entry, CallFinished) else None
 
     async def decide(self, call: ToolCall, decided: Decided) -> None:
         """Somebody has decided about a call; when this returns, that survives a crash."""
@@ -179,7 +186,8 @@ class RunLog:
         execution_ids = {call.call_id: f"{call.turn_id}.{call.place}" for call in turn.calls}
         entries: list[Entry] = [TurnTaken(_redacted(turn, self._redaction))]
         entries += (self._finish(execution_ids[result.call_id], result, 0.0) for result in results)
-        await self._write(*entries, durable=False)
+        last = await self._write(*entries, durable=False)
+        self._numbers |= {execution_ids[result.call_id]: last - after for after, result in enumerate(reversed(results))}
 
     async def save(self, state: Conversation) -> None:
         """The loop has come to this state; when this returns, that survives a crash."""

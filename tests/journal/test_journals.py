@@ -67,12 +67,12 @@ async def test_a_turn_that_was_cut_off_is_found_with_the_results_it_had() -> Non
             raise LookupError
     async with journal.drive("r") as run:
         assert run.conversation == START.take(turn()).settle([Value("c0", "pay", 1, "1", Usage(5, 5))])
-        finished, started = run.finished(turn().calls[0], "turn_1.0"), run.started("turn_1.1")
+        finished, started = await run.finished(turn().calls[0], "turn_1.0"), run.started("turn_1.1")
         assert finished is not None
         assert (finished.result, finished.seconds) == (Value("c0", "pay", 1, "1", Usage(5, 5)), 0.5)
         assert started is not None
         assert (started.arguments, started.attempt, started.effects) == ({"n": 1}, 1, "once")
-        assert run.finished(turn().calls[1], "turn_1.1") is None
+        assert await run.finished(turn().calls[1], "turn_1.1") is None
 
 
 async def test_a_pending_call_is_found_pending_with_its_verdict() -> None:
@@ -99,7 +99,7 @@ async def test_a_call_that_is_another_one_is_refused(call: ToolCall, message: st
     async with memory_journal().drive("r") as run:
         await start(run, 0)
         with pytest.raises(JournalMismatch, match=message):
-            run.finished(call, "turn_1.0")
+            await run.finished(call, "turn_1.0")
 
 
 async def test_resuming_what_never_was_is_an_error() -> None:
@@ -256,7 +256,7 @@ async def test_a_call_whose_arguments_were_hidden_does_not_run_later() -> None:
         done, waits = run.conversation.turn.calls
         assert (done.arguments, done.problem) == ('{"card":"****"}', None)
         assert waits.problem == "its arguments were hidden when they were written down, so it cannot run any more"
-        assert run.finished(done, "turn_1.0") is not None
+        assert await run.finished(done, "turn_1.0") is not None
 
 
 async def test_a_pending_call_whose_arguments_were_hidden_does_not_run_with_what_hides_them() -> None:
