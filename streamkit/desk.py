@@ -14,6 +14,8 @@ A server that answers requests, and keeps nothing between them, has `from_verdic
 
 from __future__ import annotations
 
+import copy
+import inspect
 import logging
 import math
 from collections.abc import Callable, Mapping
@@ -60,7 +62,9 @@ class ApprovalDesk:
     """
 
     def __init__(self, *, needs: Needs = asks_for_marked, timeout_seconds: float | None = None) -> None:
-        self._needs = needs
+        if timeout_seconds is not None and not timeout_seconds > 0:
+            raise ValueError(f"timeout_seconds must be more than 0, and is {timeout_seconds}")
+        self._needs = _plain(needs)
         self._timeout_seconds = math.inf if timeout_seconds is None else timeout_seconds
         self._open: dict[str, _Open] = {}
         self._early: dict[str, Verdict] = {}
@@ -118,7 +122,8 @@ class ApprovalDesk:
         always: so may all calls of this tool, from now on. early: for a question to come, which is asked all the same
         where the verdict does not fit. Raises VerdictRefused.
         """
-        verdict = Allow(None if arguments is None else dict(arguments), value)
+        # A copy, since what is checked here and what runs have to be the same, whatever the caller does with it.
+        verdict = Allow(None if arguments is None else copy.deepcopy(dict(arguments)), value)
         waiting = self._question(execution_id, early=early)
         if waiting is None and always:
             raise VerdictRefused(f"nobody asks about {execution_id} yet, so it is not known which tool to allow always")
@@ -194,6 +199,7 @@ def from_verdicts(
             raise TypeError(f"the verdict on {execution_id} is Allow(), Deny('…') or Undecided(), not {given!r}")
     if state is not None and (strange := sorted(verdicts.keys() - state.waiting.keys())):
         raise VerdictRefused(f"no call waits for a verdict as {', '.join(strange)}")
+    needs = _plain(needs)
 
     async def authorize(question: Question) -> Verdict:
         verdict = verdicts.get(question.execution_id)
@@ -207,6 +213,12 @@ def from_verdicts(
         return Undecided()
 
     return authorize
+
+
+def _plain(needs: Needs) -> Needs:
+    if inspect.iscoroutinefunction(needs):
+        raise TypeError("needs= is a plain function of a ValidCall; what has to wait belongs to authorize=")
+    return needs
 
 
 def _problem(question: Question, verdict: Verdict) -> str | None:

@@ -77,6 +77,8 @@ async def execute_all(
     """
     if max_concurrency < 1:
         raise ValueError(f"max_concurrency must be at least 1, not {max_concurrency}")
+    if authorize is not None and not callable(authorize):
+        raise TypeError(f"authorize= is a function, such as desk.authorize, not {type(authorize).__name__}")
     calls = tuple(calls)
     strike_out(call.call_id for call in calls)
     if authorize is None and any(tool.approval for tool in toolkit):

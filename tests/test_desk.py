@@ -229,6 +229,38 @@ async def test_nobody_is_waited_for_for_ever() -> None:
         desk.allow("t.0")
 
 
+async def test_arguments_that_were_allowed_are_changed_by_nobody() -> None:
+    @tool(approval=True)
+    async def post(to: list[str]) -> str:
+        """Send a mail to many."""
+        return ",".join(to)
+
+    desk, mine = ApprovalDesk(), ["Ann"]
+    async with execute_all(Toolkit(post), calls(("post", {"to": []})), authorize=desk.authorize).open() as events:
+        async for event in events:
+            if isinstance(event, ApprovalRequested):
+                desk.allow(event.execution_id, {"to": mine})
+                mine.append("Bob")
+    assert events.value == (Value("c0", "post", "Ann", "Ann"),)
+
+
+def test_a_desk_that_cannot_work_is_refused_where_it_is_made() -> None:
+    async def asks(call: Any) -> bool:
+        return False
+
+    with pytest.raises(ValueError, match="timeout_seconds must be more than 0, and is -1"):
+        ApprovalDesk(timeout_seconds=-1)
+    with pytest.raises(TypeError, match="needs= is a plain function"):
+        ApprovalDesk(needs=asks)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="needs= is a plain function"):
+        from_verdicts({}, needs=asks)  # type: ignore[arg-type]
+
+
+async def test_a_desk_in_place_of_its_function_is_told() -> None:
+    with pytest.raises(TypeError, match=r"such as desk\.authorize, not ApprovalDesk"):
+        await execute_all(TOOLS, [], authorize=ApprovalDesk())  # type: ignore[arg-type]
+
+
 async def test_a_closed_desk_leaves_its_calls_pending() -> None:
     desk = ApprovalDesk()
     _, results = await run(desk, ("send", {"to": "Ann"}), answer=lambda desk, event: desk.close())
@@ -313,7 +345,7 @@ async def test_a_tool_without_a_body_cannot_be_allowed_always() -> None:
                     desk.allow(event.execution_id, value="x", always=True)
                 desk.allow(event.execution_id, value=event.execution_id)
                 given.append(event.execution_id)
-    assert [result.text for result in events.value if isinstance(result, Value)] == given == ["t.0", "t.1"]
+    assert [result.text for result in events.value if isinstance(result, Value)] == sorted(given) == ["t.0", "t.1"]
 
 
 async def test_a_value_that_cannot_be_written_is_a_failure() -> None:
