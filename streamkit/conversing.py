@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 
 from .approval import Authorize
+from .errors import HistoryError
 from .execute import execute_all
 from .flows import Flow, Sink
-from .history import Conversation, Ended, Transcript
+from .history import Conversation, Ended, Transcript, unanswered
 from .items import History, Item, Tagged, ToolCall
 from .journal.log import RecordedSink, RunLog
 from .limits import LimitedSink, Limits, TimedOut
@@ -20,7 +21,7 @@ from .metering import Meter
 from .providers.model import Model
 from .running import Running
 from .sinks import TappedSink
-from .tool_events import Failure, Output, RunEvent, ToolEvent, ToolResult
+from .tool_events import Failure, Output, RunEvent, ToolEvent, ToolResult, ToolStarted
 from .toolkit import Toolkit
 from .turns import ToolInputAbandoned, Turn, TurnEnded, TurnEvent, TurnRequest
 
@@ -67,8 +68,9 @@ def converse(
     are written down, too: `converse(model, toolkit, run.conversation or (user("…"),), journal=run)` begins a run, and
     goes on with it after a crash.
     """
-    if max_turns < 1:
-        raise ValueError(f"max_turns must be at least 1, not {max_turns}")
+    for name, least in (("max_turns", max_turns), ("max_concurrency", max_concurrency)):
+        if not isinstance(least, int) or least < 1:
+            raise ValueError(f"{name} must be at least 1, not {least!r}")
     for name, limit in (("max_repairs", max_repairs), ("max_calls", max_calls), ("max_tokens", max_tokens)):
         if limit is not None and limit < 0:
             raise ValueError(f"{name} must not be negative, and is {limit}")
@@ -106,7 +108,11 @@ def converse(
 
     if timeout_seconds is None and idle_timeout_seconds is None:
         return Flow(run)
-    return Flow(lambda out: _within(Limits(timeout_seconds, idle_timeout_seconds), Flow(run), out, start, journal))
+    return Flow(
+        lambda out: _within(
+            Limits(timeout_seconds, idle_timeout_seconds), Flow(run), out, start=start, toolkit=toolkit, journal=journal
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +149,13 @@ class _Steps:
 
 
 def _items(history: Iterable[Item]) -> History:
-    items = tuple(history) if isinstance(history, Iterable) else ()
-    if not items or not all(isinstance(item, Tagged) for item in items):
-        raise TypeError(f"history is a sequence of items, such as (user('…'),), not {type(history).__name__}")
+    items = tuple(history) if isinstance(history, Iterable) and not isinstance(history, str) else (history,)
+    if strange := [type(item).__name__ for item in items if not isinstance(item, Tagged)]:
+        raise TypeError(f"history is a sequence of items, such as (user('…'),), and not of {strange[0]}")
+    if not items:
+        raise TypeError("history is empty: it begins with what the person says, such as (user('…'),)")
+    if left := unanswered(items):
+        raise HistoryError(f"call {left[0].call_id} has no result: cancel_pending(history, 'why') answers such calls")
     return items
 
 
@@ -154,11 +164,18 @@ def _not_run(call: ToolCall) -> Failure:
 
 
 async def _within(
-    limits: Limits, run: Flow[RunEvent, Conversation], out: Sink[RunEvent], start: Conversation, journal: RunLog | None
+    limits: Limits,
+    run: Flow[RunEvent, Conversation],
+    out: Sink[RunEvent],
+    *,
+    start: Conversation,
+    toolkit: Toolkit,
+    journal: RunLog | None,
 ) -> Conversation:
     """The run, cut off by its limits: then the history has all that was whole by then, and no call stays open."""
     transcript = Transcript(start)
-    unanswered = {call.call_id: call for call in start.waiting.values()}
+    open_calls = {call.call_id: call for call in start.waiting.values()}
+    left_behind: set[str] = set()
     turns = 0
 
     def note(event: RunEvent) -> None:
@@ -166,9 +183,12 @@ async def _within(
         match event:
             case TurnEnded(turn=turn):
                 turns += 1
-                unanswered.update((call.call_id, call) for call in turn.calls)
+                open_calls.update((call.call_id, call) for call in turn.calls)
+            case ToolStarted(call_id=call_id, tool=tool) if tool in toolkit and toolkit[tool].in_thread:
+                left_behind.add(call_id)
             case Output(call_id=call_id) | ToolInputAbandoned(call_id=call_id):
-                unanswered.pop(call_id, None)
+                open_calls.pop(call_id, None)
+                left_behind.discard(call_id)
         transcript.feed(event)
 
     with Meter() as meter:
@@ -177,9 +197,12 @@ async def _within(
         except TimedOut as timed_out:
             reason = f"This call was cancelled: the run {timed_out}."
             to = out if journal is None else RecordedSink(out, journal)
-            for call in unanswered.values():
-                failure = Failure(call.call_id, call.name or "unnamed", "cancelled", reason)
-                await to.send(Output(call.call_id, failure.tool, failure, 0.0))
+            for call in open_calls.values():
+                still = " It may still be running." if call.call_id in left_behind else ""
+                failure = Failure(call.call_id, call.name or "unnamed", "cancelled", reason + still)
+                output = Output(call.call_id, failure.tool, failure, 0.0)
+                transcript.feed(output)
+                await to.send(output)
             history = transcript.history(reason)
             state = Conversation(history, None, (), start.turns + turns, start.usage + meter.total, "budget")
             if journal is not None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,10 +14,10 @@ from streamkit.approval import Allow, Deny, Verdict
 from streamkit.conversing import converse
 from streamkit.decorators import tool
 from streamkit.desk import from_verdicts
-from streamkit.errors import JournalError
+from streamkit.errors import HistoryError, JournalError
 from streamkit.flows import Flow
 from streamkit.history import Conversation
-from streamkit.items import Message, ToolOutput, Usage, user
+from streamkit.items import Message, ToolCall, ToolOutput, Usage, user
 from streamkit.journal.entry import Entry
 from streamkit.journal.journals import Journal
 from streamkit.journal.memory import MemoryStore, memory_journal
@@ -188,10 +189,41 @@ async def test_one_call_of_a_run_is_stopped() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["max_turns", "max_calls", "max_tokens", "max_repairs"])
+@pytest.mark.parametrize("name", ["max_turns", "max_calls", "max_tokens", "max_repairs", "max_concurrency"])
 def test_a_limit_below_nothing_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=name):
         _ = converse(ScriptedModel(), KIT, GO, **{name: -1})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("history", "told"),
+    [
+        ("hello", "and not of str"),
+        ((*GO, None), "and not of NoneType"),
+        ((), "history is empty"),
+        ((*GO, ToolCall("c", "read", "{}")), r"call c has no result: cancel_pending\(history, 'why'\)"),
+    ],
+)
+def test_a_history_that_no_provider_takes_is_refused(history: Any, told: str) -> None:
+    with pytest.raises((TypeError, HistoryError), match=told):
+        _ = converse(ScriptedModel(), KIT, history)
+
+
+async def test_what_runs_on_behind_a_limit_is_told() -> None:
+    end = threading.Event()
+
+    @tool
+    def block() -> None:
+        """Wait on a thread."""
+        end.wait(20)
+
+    try:
+        flow = converse(ScriptedModel([call("block")]), Toolkit(block), GO, idle_timeout_seconds=0.2)
+        _, state = await seen(flow)
+    finally:
+        end.set()
+    assert state.ended == "budget"
+    assert last_text(state).endswith("gave no sign of life for 0.2 seconds. It may still be running.")
 
 
 # What waits
