@@ -945,7 +945,9 @@ def test_no_json_breaks_the_decoder(events: list[Any]) -> None:
 
 @given(st.binary(max_size=60))
 def test_no_bytes_break_the_decoder(body: bytes) -> None:
-    assert isinstance(outcome(OpenAIResponsesDecoder(), [body]).error, ModelError)
+    found = outcome(OpenAIResponsesDecoder(), [body])
+    assert isinstance(found.error, ModelError) or b"[DONE]" in body  # which alone ends a turn, an empty one
+    assert found.turn is None or not found.turn.items
 
 
 # Requests
