@@ -148,7 +148,7 @@ class _Steps:
         return Next(state)
 
 
-def _items(history: Iterable[Item]) -> History:
+def _items(history: object) -> History:
     items = tuple(history) if isinstance(history, Iterable) and not isinstance(history, str) else (history,)
     if strange := [type(item).__name__ for item in items if not isinstance(item, Tagged)]:
         raise TypeError(f"history is a sequence of items, such as (user('…'),), and not of {strange[0]}")
