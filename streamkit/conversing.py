@@ -149,11 +149,13 @@ class _Steps:
 
 
 def _items(history: object) -> History:
-    items = tuple(history) if isinstance(history, Iterable) and not isinstance(history, str) else (history,)
+    if not isinstance(history, Iterable) or isinstance(history, str):
+        raise TypeError(f"history is a sequence of items, such as (user('…'),), not {type(history).__name__}")
+    items = tuple(history)
     if strange := [type(item).__name__ for item in items if not isinstance(item, Tagged)]:
         raise TypeError(f"history is a sequence of items, such as (user('…'),), and not of {strange[0]}")
     if not items:
-        raise TypeError("history is empty: it begins with what the person says, such as (user('…'),)")
+        raise TypeError("history is a sequence of items, and begins with what the person says: (user('…'),)")
     if left := unanswered(items):
         raise HistoryError(f"call {left[0].call_id} has no result: cancel_pending(history, 'why') answers such calls")
     return items

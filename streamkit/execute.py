@@ -29,7 +29,7 @@ from .errors import InvalidCall, JournalError
 from .flows import Sink, flow
 from .groups import LoneErrorGroup, raise_if_all_are
 from .items import ToolCall
-from .journal.log import RunLog
+from .journal.log import RunLog, check_driven
 from .large_results import READER, cut_to
 from .ledger import hide_ledger, strike_out
 from .places import Lanes, Place
@@ -79,6 +79,7 @@ async def execute_all(
         raise ValueError(f"max_concurrency must be at least 1, not {max_concurrency}")
     if authorize is not None and not callable(authorize):
         raise TypeError(f"authorize= is a function, such as desk.authorize, not {type(authorize).__name__}")
+    check_driven(journal)
     calls = tuple(calls)
     strike_out(call.call_id for call in calls)
     if authorize is None and any(tool.approval for tool in toolkit):

@@ -18,7 +18,7 @@ import msgspec
 from .closing import CLOSING_SECONDS
 from .flows import Flow, Sink, flow
 from .history import Conversation
-from .journal.log import RecordedSink, RunLog
+from .journal.log import RecordedSink, RunLog, check_driven
 from .ledger import Ledger, new_ledger
 from .sinks import MappedSink
 from .tool_events import RunEvent, ToolResult
@@ -55,13 +55,20 @@ async def loop(out: Sink[RunEvent], step: Step[S], state: S, *, journal: RunLog 
     journal: a run that is written down: its events, and the state before the first step and after each; it has to be a
     Conversation. Steps tell it what is between: `await journal.take(turn)`, and `execute_all(journal=journal)`.
     """
+    check_driven(journal)
     step = step if _takes_sink(step) else _forwarding(step)
-    if journal is not None:
-        out = RecordedSink(out, journal)
+    if journal is None:
+        return await _run_steps(out, step, state, None)
+    with journal.looping():
+        recorded = RecordedSink(out, journal)
         owed, journal.owed = journal.owed, ()
         for event in owed:
-            await out.send(event)
+            await recorded.send(event)
         await _save(journal, state)
+        return await _run_steps(recorded, step, state, journal)
+
+
+async def _run_steps(out: Sink[RunEvent], step: Callable[..., Any], state: S, journal: RunLog | None) -> S:
     while True:
         with new_ledger() as ledger:
             outcome = await _run_step(out, step, state, ledger)

@@ -14,7 +14,8 @@ from streamkit.approval import Allow, Deny, Verdict
 from streamkit.conversing import converse
 from streamkit.decorators import tool
 from streamkit.desk import from_verdicts
-from streamkit.errors import HistoryError, JournalError
+from streamkit.errors import HistoryError, JournalError, RunIsHeld
+from streamkit.execute import execute_all
 from streamkit.flows import Flow
 from streamkit.history import Conversation
 from streamkit.items import Message, ToolCall, ToolOutput, Usage, user
@@ -198,9 +199,9 @@ def test_a_limit_below_nothing_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("history", "told"),
     [
-        ("hello", "and not of str"),
+        ("hello", "not str"),
         ((*GO, None), "and not of NoneType"),
-        ((), "history is empty"),
+        ((), "begins with what the person says"),
         ((*GO, ToolCall("c", "read", "{}")), r"call c has no result: cancel_pending\(history, 'why'\)"),
     ],
 )
@@ -395,6 +396,32 @@ async def test_a_turn_that_its_process_left_open_is_taken_back() -> None:
         state = await converse(ScriptedModel(["Done."]), KIT, GO, journal=run)
     async with Journal(store).drive("r") as run:
         assert (run.owed, run.conversation) == ((), state)
+
+
+async def test_a_run_has_one_loop() -> None:
+    raised: list[str] = []
+    journal = memory_journal()
+    async with journal.drive("r") as run:
+
+        @tool
+        async def delegate() -> None:
+            """Ask another model, and write it down in the wrong place."""
+            with pytest.raises(RunIsHeld, match=r"async with journal\.drive\(context\.execution_id\)") as refused:
+                await converse(ScriptedModel(["Done."]), KIT, GO, journal=run)
+            raised.append(str(refused.value))
+
+        model = ScriptedModel([call("delegate")], ["Done."])
+        state = await converse(model, Toolkit(delegate), GO, journal=run)
+    assert raised
+    async with journal.drive("r") as run:
+        assert run.conversation == state
+
+
+async def test_a_journal_in_place_of_a_run_is_told() -> None:
+    with pytest.raises(TypeError, match=r"journal= is a run: async with journal\.drive"):
+        await converse(ScriptedModel(["Done."]), KIT, GO, journal=memory_journal())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"journal= is a run: async with journal\.drive"):
+        await execute_all(KIT, [], journal=memory_journal())  # type: ignore[arg-type]
 
 
 async def test_a_run_that_has_ended_stays_as_it_is() -> None:

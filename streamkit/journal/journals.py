@@ -52,6 +52,8 @@ class Journal:
 
         Raises RunIsHeld where somebody else drives it, and JournalError where the store fails.
         """
+        if not isinstance(run_id, str):
+            raise TypeError(f"the id of a run is a str, not {run_id!r}")
         redaction = None if self._redact is None else Redaction(self._redact)
         log = RunLog(self.store, run_id, events=self._events, redaction=redaction)
         async with self.store.hold(run_id):

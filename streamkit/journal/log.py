@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import msgspec
 
-from ..errors import JournalMismatch
+from ..errors import JournalError, JournalMismatch, RunIsHeld
 from ..history import Conversation
 from ..items import History, ToolCall, TurnItem
 from ..redaction import Redaction
@@ -40,6 +41,7 @@ class RunLog:
         self._store = store
         self._keeps_events = events
         self._redaction = redaction
+        self._is_over = self._loops = False
         self._pending: list[Entry] = []
         self._is_quiet = True  # nothing was shown since `until_shown` was called last
         self._something_shown = anyio.Event()
@@ -229,7 +231,24 @@ class RunLog:
         if error is not None and self._held is not None:
             del self._pending[self._held]  # the model will be asked again
         said = None if error is None else f"{type(error).__name__}: {error}"
-        await self._write(RunEnded(said), durable=True)
+        try:
+            await self._write(RunEnded(said), durable=True)
+        finally:
+            self._is_over = True  # by now somebody else may drive it
+
+    @contextmanager
+    def looping(self) -> Iterator[None]:
+        """Held by a loop while it goes on: what a second one saved would pass for the state of the first."""
+        if self._loops:
+            raise RunIsHeld(
+                f"run {self.run_id} is driven by another loop; an inner run needs one of its own:"
+                " async with journal.drive(context.execution_id) as inner"
+            )
+        self._loops = True
+        try:
+            yield
+        finally:
+            self._loops = False
 
     async def until_shown(self) -> None:
         """Return when an event is shown, or was since this was called last."""
@@ -245,11 +264,22 @@ class RunLog:
         entries, self._pending = self._pending[: self._held], [] if self._held is None else self._pending[self._held :]
         self._held = self._held and 0
         if entries:
-            await self._store.append(self.run_id, entries, durable=False)
+            await self._append(entries, durable=False)
 
     async def _write(self, *entries: Entry, durable: bool) -> int:
         written, self._pending, self._held = [*self._pending, *entries], [], None
-        return await self._store.append(self.run_id, written, durable=durable)
+        return await self._append(written, durable=durable)
+
+    async def _append(self, entries: Sequence[Entry], *, durable: bool) -> int:
+        if self._is_over:
+            raise JournalError(f"run {self.run_id} is driven no more: the block of journal.drive was left")
+        return await self._store.append(self.run_id, entries, durable=durable)
+
+
+def check_driven(journal: object) -> None:
+    """Raise TypeError for what is given as `journal=` and is no run that somebody drives."""
+    if not isinstance(journal, RunLog | None):
+        raise TypeError(f"journal= is a run: async with journal.drive('…') as run, not a {type(journal).__name__}")
 
 
 class RecordedSink(Sink[RunEvent]):

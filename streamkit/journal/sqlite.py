@@ -45,6 +45,8 @@ class SqliteStore:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS) -> None:
+        if path == ":memory:":
+            raise ValueError("':memory:' is no file: memory_journal() keeps a journal in memory")
         self.path = os.path.realpath(path)  # one name for one file: what lies beside it is named after it
         open_database = partial(Database, self.path, lock_timeout_seconds)
         self._reader = Reader(open_database)

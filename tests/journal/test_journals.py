@@ -7,7 +7,7 @@ import anyio
 import msgspec
 import pytest
 
-from streamkit.errors import JournalMismatch, RunIsHeld, UnknownRun
+from streamkit.errors import JournalError, JournalMismatch, RunIsHeld, UnknownRun
 from streamkit.history import Conversation
 from streamkit.items import ToolCall, Usage, assistant, user
 from streamkit.journal.entry import Decided, Shown
@@ -100,6 +100,21 @@ async def test_a_call_that_is_another_one_is_refused(call: ToolCall, message: st
         await start(run, 0)
         with pytest.raises(JournalMismatch, match=message):
             await run.finished(call, "turn_1.0")
+
+
+async def test_who_has_left_the_block_writes_no_more() -> None:
+    journal = memory_journal()
+    async with journal.drive("r") as run:
+        await run.save(START)
+    with pytest.raises(JournalError, match="run r is driven no more"):
+        await run.take(turn())
+
+
+@pytest.mark.parametrize("run_id", [None, 5])
+async def test_an_id_that_is_no_text_is_refused(run_id: Any) -> None:
+    with pytest.raises(TypeError, match="the id of a run is a str, not"):
+        async with memory_journal().drive(run_id):
+            pass
 
 
 async def test_resuming_what_never_was_is_an_error() -> None:

@@ -265,3 +265,8 @@ async def test_who_waits_hears_of_a_failure(path: Path) -> None:
         os.unlink(path)
     assert failed == [f"the journal {path} was moved or deleted while it was open"] * 2
     await store.aclose()
+
+
+def test_a_journal_in_memory_is_another_one() -> None:
+    with pytest.raises(ValueError, match=r"memory_journal\(\)"):
+        SqliteStore(":memory:")
