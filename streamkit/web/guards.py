@@ -5,14 +5,17 @@ HTTPException, before anything was done.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Collection
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Collection, Sized
+from contextlib import aclosing, suppress
 from typing import Any, TypeVar
 
 import anyio
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+
+from ..codec.strict_json import strict_json
+from ..codec.surrogates import whole
 
 BODY_SECONDS = 30.0
 """So long a client may take to send its body."""
@@ -31,6 +34,8 @@ class Guards:
     def __init__(
         self, *, authenticate: Authenticate | None, allowed_origins: Collection[str], max_body_bytes: int
     ) -> None:
+        if isinstance(allowed_origins, str):  # of which each part would be allowed
+            raise TypeError(f"allowed_origins is a list of origins, such as [{allowed_origins!r}], and no text")
         self._authenticate = authenticate
         self._allowed_origins = allowed_origins
         self._max_body_bytes = max_body_bytes
@@ -64,7 +69,8 @@ async def identify(request: Request, authenticate: Authenticate | None) -> Any:
     user = authenticate(request)
     if inspect.isawaitable(user):
         user = await user
-    if user is None:
+    # False and what is empty: of a hook that says whether somebody is known, or reads a header that is not there.
+    if user is None or user is False or (isinstance(user, Sized) and not len(user)):
         raise HTTPException(401, "who asks is not known")
     return user
 
@@ -76,7 +82,7 @@ async def read_body(request: Request, kind: type[B], max_bytes: int) -> B:
         raise HTTPException(415, "the body has to be application/json")
     written = await _read(request, max_bytes)
     try:
-        value = msgspec.json.decode(written)
+        value = _decoded(written)
         if _is_deeper(value, MAX_DEPTH):
             raise HTTPException(400, f"the body is nested deeper than {MAX_DEPTH}")
         return msgspec.convert(value, kind)
@@ -86,6 +92,17 @@ async def read_body(request: Request, kind: type[B], max_bytes: int) -> B:
         raise HTTPException(400, f"the body is no JSON: {error}") from error
     except RecursionError as error:
         raise HTTPException(400, "the body is nested too deeply") from error
+
+
+def _decoded(written: bytes) -> Any:
+    """The JSON value. Half a character, as JavaScript cuts and writes them, becomes U+FFFD and makes no body unread."""
+    try:
+        return msgspec.json.decode(written)
+    except msgspec.DecodeError:
+        if b"\\ud" in written.lower():
+            with suppress(ValueError):
+                return whole(strict_json(written.decode()))
+        raise
 
 
 async def _read(request: Request, max_bytes: int) -> bytes:

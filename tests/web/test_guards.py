@@ -8,6 +8,7 @@ import pytest
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from streamkit.items import user
 from streamkit.web import app
 from streamkit.web.guards import BODY_SECONDS, MAX_DEPTH
 
@@ -77,6 +78,11 @@ async def test_all_pages_may_ask_without_cookies() -> None:
     assert "access-control-allow-credentials" not in asked.headers
 
 
+def test_one_origin_that_is_no_list_says_so() -> None:
+    with pytest.raises(TypeError, match=r"\['https://page.org'\]"):
+        app(Agent(), allowed_origins="https://page.org")
+
+
 # User
 
 
@@ -93,6 +99,17 @@ async def test_a_hook_may_be_async_and_gives_the_user() -> None:
     assert agent.asked[0].user == {"name": "ann", "roles": ["a"]}
     status = await ask(served, "GET", f"/runs/{asked.headers['x-run-id']}", headers={"cookie": "session=1"})
     assert status.status == 200
+
+
+@pytest.mark.parametrize("nobody", [None, False, "", {}, ()])
+async def test_what_is_false_or_empty_names_nobody(nobody: object) -> None:
+    assert (await post(app(Agent(), authenticate=lambda request: nobody), "/runs", {"message": "Hi"})).status == 401
+
+
+@pytest.mark.parametrize("name", [0, True, {"id": None}])
+async def test_a_user_may_have_any_name(name: object) -> None:
+    served = app(Agent(["Ho"]), authenticate=lambda request: name)
+    assert (await post(served, "/runs", {"message": "Hi"})).status == 200
 
 
 async def test_who_is_not_known_is_asked_for_no_body() -> None:
@@ -140,6 +157,14 @@ async def test_json_may_say_its_charset() -> None:
     assert asked.status == 200
 
 
+async def test_half_a_character_makes_no_body_unread() -> None:
+    agent = Agent(["Ho"])
+    body = b'{"message": "a\\ud83d", "data": {"\\uDE00": ["\\ud83d\\ude00"]}}'
+    assert (await ask(app(agent), "POST", "/runs", headers=JSON, exchange=Exchange(body))).status == 200
+    assert agent.asked[0].conversation.history == (user("a\ufffd"),)
+    assert agent.asked[0].data == {"\ufffd": ["\U0001f600"]}
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [
@@ -147,6 +172,8 @@ async def test_json_may_say_its_charset() -> None:
         (b"{", 400),
         (b"\xff\xfe", 400),
         (b'{"message": "\xff"}', 400),
+        (b'{"message": "\\ud800\xff"}', 400),
+        (b'{"message": "\\ud800", "data": NaN}', 400),
         (b'{"message": NaN}', 400),
         (b'{"message": "Hi", "data": %b}' % (b"[" * 100_000), 400),
         (b'{"message": "Hi", "data": %b1%b}' % (b"[" * MAX_DEPTH, b"]" * MAX_DEPTH), 400),
