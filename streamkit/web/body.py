@@ -9,7 +9,9 @@ import anyio
 from starlette.types import Message, Receive, Send
 
 MESSAGE_BYTES = 64 * 1024
-"""A message of the body gets no more pieces when it has so much: what is not sent yet waits as events."""
+"""A message of the body has no more: what is not sent yet waits as events, and a client that takes one long piece
+slowly is seen to take it.
+"""
 
 COMMENT = b": \n\n"
 """Says nothing, and keeps those in between from closing a connection on which nothing comes."""
@@ -36,6 +38,7 @@ class Body:
         self._stall_seconds = stall_seconds
         self._messages = 0
         self._is_sending = False
+        self._is_cut_off = False
         self._comment: anyio.Event | None = None  # set when the one that is being sent is sent
 
     async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
@@ -49,16 +52,30 @@ class Body:
             ready.append(piece)
             size += len(piece)
             if size >= MESSAGE_BYTES:
-                await self._send_message(_part(b"".join(ready)))
-                ready, size = [], 0
+                rest = await self._send_full(b"".join(ready))
+                ready, size = [rest], len(rest)
         if size:
             await self._send_message(_part(b"".join(ready)))
 
+    async def _send_full(self, data: bytes) -> bytes:
+        """Send what makes full messages; the rest."""
+        end = len(data) - len(data) % MESSAGE_BYTES
+        for start in range(0, end, MESSAGE_BYTES):
+            await self._send_message(_part(data[start : start + MESSAGE_BYTES]))
+        return data[end:]
+
     async def close(self, last: bytes) -> None:
-        """Send the last piece, after which the body is whole."""
-        await self._send_message(_part(last, more=False))
+        """Send the last piece, after which the body is whole.
+
+        Nothing is sent where a message was cut off: what follows it would stand in the middle of a frame, or behind a
+        gap.
+        """
+        if self._is_cut_off:
+            return
+        await self._send_message(_part(await self._send_full(last), more=False))
 
     async def _send_message(self, message: Message) -> None:
+        self._is_cut_off = True  # unless this comes to its end
         if self._comment is not None:
             await self._comment.wait()
         self._messages += 1
@@ -69,6 +86,7 @@ class Body:
             await self._leave()
         finally:
             self._is_sending = False
+        self._is_cut_off = False
 
     async def listen(self) -> None:
         """Wait until the client has gone."""

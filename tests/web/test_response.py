@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from starlette.types import Message
 
 from streamkit.channel import QUOTA_LIMIT
 from streamkit.conversing import converse
@@ -117,7 +118,7 @@ async def test_a_message_has_an_end_however_much_is_ready() -> None:
     work = Work(long, long, "y", "z")
     work.go_on.set()
     asked = await ask(respond(work))
-    assert max(map(len, asked.pieces)) <= MESSAGE_BYTES + 10
+    assert max(map(len, asked.pieces)) <= MESSAGE_BYTES
     assert asked.text == f"open\n{long}\n{long}\ny\nz\nend well\n"
 
 
@@ -276,6 +277,24 @@ def test_a_client_that_takes_nothing_for_too_long_has_gone(backend: str) -> None
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_client_that_takes_one_long_piece_slowly_has_not_gone(backend: str) -> None:
+    class Slow(Exchange):
+        async def send(self, message: Message) -> None:
+            await anyio.sleep(1000)
+            await super().send(message)
+
+    async def main() -> None:
+        work = Work("x" * 20 * MESSAGE_BYTES)
+        work.go_on.set()
+        async with in_response(work, Slow(), stall_seconds=5000, keepalive_seconds=1500) as asked:
+            pass
+        assert asked.is_whole
+        assert asked.text == f"open\n{'x' * 20 * MESSAGE_BYTES}\nend well\n"
+
+    in_ticks(backend, main)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_client_that_does_not_take_a_comment_has_gone_too(backend: str) -> None:
     async def main() -> None:
         work = Work("a")
@@ -400,6 +419,19 @@ async def test_a_client_that_does_not_read_holds_no_server_up() -> None:
         asked.pause()
         tasks.cancel_scope.cancel()
     assert work.ended.is_set()
+
+
+async def test_a_stream_that_is_cut_off_in_a_message_says_nothing_behind_the_gap() -> None:
+    work = Work("a", "b" * 2 * MESSAGE_BYTES)
+    asked = Exchange()
+    async with nothing_left(), LoneErrorGroup() as tasks:
+        asked.pause()
+        tasks.start_soon(respond(work), scope_of("GET", "/", {}), asked.receive, asked.send)
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+        asked.go_on()
+    assert not asked.pieces
+    assert not asked.is_whole
 
 
 # Mistakes
