@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 
 import msgspec
 
@@ -21,7 +21,7 @@ from .errors import AnswerError, CutAnswer, DefinitionError, InvalidAnswer, Inva
 from .flows import Flow, Sink
 from .items import History, Message, StopReason, ToolCall, user
 from .mismatch import ANSWER, excerpt
-from .providers.model import Model
+from .providers.model import Model, check_model_given
 from .shapes import Shape, shape_of
 from .sinks import MappedSink
 from .turns import TextDelta, Turn, TurnEvent, TurnRequest
@@ -57,6 +57,9 @@ def answer(model: Model, request: TurnRequest, type: Any, *, max_repairs: int = 
     Raises DefinitionError at once for a type that JSON Schema cannot describe; and an AnswerError, with the last turn:
     NoAnswer, Refused and CutAnswer, none of which is asked for again, or InvalidAnswer.
     """
+    check_model_given(model)
+    if not isinstance(given := cast(object, request), TurnRequest):
+        raise TypeError(f"request is a TurnRequest, such as TurnRequest((user('…'),)), not {given!r:.100}")
     if max_repairs < 0:
         raise ValueError(f"max_repairs must not be negative, and is {max_repairs}")
     wanted = _Wanted(type)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -18,7 +18,7 @@ from .journal.log import RecordedSink, RunLog
 from .limits import LimitedSink, Limits, TimedOut
 from .loops import Next, Stop, loop
 from .metering import Meter
-from .providers.model import Model
+from .providers.model import Model, check_model_given
 from .running import Running
 from .sinks import TappedSink
 from .tool_events import Failure, Output, RunEvent, ToolEvent, ToolResult, ToolStarted
@@ -68,6 +68,9 @@ def converse(
     are written down, too: `converse(model, toolkit, run.conversation or (user("…"),), journal=run)` begins a run, and
     goes on with it after a crash.
     """
+    check_model_given(model)
+    if not isinstance(given := cast(object, toolkit), Toolkit):
+        raise TypeError(f"toolkit is a Toolkit, such as Toolkit(search, read), not a {type(given).__name__}")
     for name, least in (("max_turns", max_turns), ("max_concurrency", max_concurrency)):
         if not isinstance(least, int) or least < 1:
             raise ValueError(f"{name} must be at least 1, not {least!r}")

@@ -20,7 +20,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import anyio
 from msgspec import UNSET
@@ -122,6 +122,8 @@ class ApprovalDesk:
         always: so may all calls of this tool, from now on. early: for a question to come, which is asked all the same
         where the verdict does not fit. Raises VerdictRefused.
         """
+        if not isinstance(given := cast(object, arguments), Mapping | None):
+            raise TypeError(f"arguments are all those of the call by name, such as {{'to': 'Bob'}}, not {given!r:.100}")
         # A copy, since what is checked here and what runs have to be the same, whatever the caller does with it.
         verdict = Allow(None if arguments is None else copy.deepcopy(dict(arguments)), value)
         waiting = self._question(execution_id, early=early)

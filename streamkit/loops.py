@@ -117,7 +117,16 @@ async def _run_step(out: Sink[RunEvent], step: Callable[..., Any], state: object
 
 
 def _forwarding(step: Callable[..., Any]) -> Callable[[Sink[RunEvent], Any], Awaitable[Any]]:
-    return lambda out, state: out.forward(step(state))
+    def forward(out: Sink[RunEvent], state: Any) -> Awaitable[Any]:
+        given = step(state)
+        if inspect.iscoroutine(given):
+            given.close()
+            raise TypeError(
+                f"{step!r} takes the sink first: async def step(out, state); with the state alone it gives a Flow"
+            )
+        return out.forward(given)
+
+    return forward
 
 
 def _takes_sink(step: Callable[..., object]) -> bool:

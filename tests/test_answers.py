@@ -329,3 +329,9 @@ async def test_a_model_that_pauses_goes_on_with_its_history_as_it_is() -> None:
     for_ever = ScriptedModel(*[pause] * 100)
     with pytest.raises(CutAnswer, match="after 16 pauses"):
         await answer(for_ever, ASK, Weather)
+
+
+def test_a_request_is_asked_for_by_name() -> None:
+    history: Any = (user("Hi"),)
+    with pytest.raises(TypeError, match="TurnRequest"):
+        _ = answer(ScriptedModel(["1"]), history, int)

@@ -456,3 +456,12 @@ async def test_a_run_without_tools_ends_with_its_answer() -> None:
 def test_no_time_at_all_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=name):
         _ = converse(ScriptedModel(), KIT, GO, **{name: 0})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("model", "tools", "hint"),
+    [("openai:gpt-5", Toolkit(), "streamkit.providers.named"), (ScriptedModel(["Hi"]), [], "Toolkit")],
+)
+def test_what_is_no_model_or_toolkit_is_named_at_once(model: Any, tools: Any, hint: str) -> None:
+    with pytest.raises(TypeError, match=hint):
+        _ = converse(model, tools, (user("Hi"),))

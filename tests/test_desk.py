@@ -431,3 +431,9 @@ async def test_a_tool_without_a_body_is_asked_about_until_its_value_is_there() -
 def test_what_is_no_verdict_is_told_at_once(verdict: Any) -> None:
     with pytest.raises(TypeError, match=r"the verdict on t\.0 is Allow\(\), Deny"):
         from_verdicts({"t.0": verdict})
+
+
+async def test_arguments_that_are_no_mapping_are_refused() -> None:
+    given: Any = "Bob"
+    with pytest.raises(TypeError, match="by name"):
+        ApprovalDesk().allow("t.0", given)

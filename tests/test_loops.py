@@ -353,3 +353,12 @@ async def test_a_state_that_has_ended_stops_the_loop() -> None:
         return Next(msgspec.structs.replace(state, ended="budget"))
 
     assert (await loop(step, Conversation())).ended == "budget"
+
+
+async def test_a_step_that_forgot_the_sink_is_told_so() -> None:
+    async def step(state: int) -> Stop[int]:
+        return Stop(state)
+
+    forgotten: Any = step
+    with pytest.raises(TypeError, match="takes the sink first"):
+        await loop(forgotten, 1)

@@ -117,6 +117,8 @@ class TurnRun:
     async def _read_parts(self) -> None:
         assert self._parts is not None
         async for batch in self._parts:
+            if not isinstance(batch, Sequence):
+                raise TypeError(f"parts come in lists, such as [TextDelta('Hi')], not as one {type(batch).__name__}")
             events: list[TurnEvent] = []
             try:
                 self._builder.add_all(batch, events)
@@ -156,6 +158,15 @@ class TurnRun:
         await send_closing(self._out, closing, is_cancelled=not failed)
         if isinstance(error, ModelError) and error.turn is None:
             error.turn = self._builder.turn()
+
+
+def check_model_given(given: object) -> None:
+    """Raises TypeError where a model is needed and something else came, mostly its name."""
+    if not callable(getattr(given, "stream_turn", None)):
+        raise TypeError(
+            f"a model has stream_turn(request), and {given!r:.100} has none: make one with openai_responses('gpt-5') "
+            "or its like; model('openai:gpt-5') of streamkit.providers.named makes one of a name"
+        )
 
 
 def new_turn_id() -> str:

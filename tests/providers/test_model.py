@@ -439,3 +439,12 @@ async def test_a_turn_with_too_many_calls_fails_with_all_calls_closed() -> None:
     assert error.turn is not None
     assert error.turn.calls == ()
     assert events[-1] == ToolInputAbandoned("a", "discarded", "the turn failed")
+
+
+async def test_a_part_that_comes_alone_is_told_to_come_in_a_list() -> None:
+    async def parts() -> AsyncIterator[Any]:
+        yield TextDelta("Hi")
+
+    with pytest.raises(TypeError, match="parts come in lists"):
+        flow: Flow[TurnEvent, Turn] = Flow(lambda out: run_turn(out, "m", TurnRequest(()), parts()))
+        await flow
