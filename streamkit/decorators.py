@@ -54,6 +54,9 @@ class ToolOptions(TypedDict, total=False):
     idle_timeout_seconds: float
 
 
+_OPTIONS = ToolOptions.__annotations__.keys() | {"reducer"}
+
+
 class ReducingOptions(ToolOptions, Generic[E, V], total=False):
     """How the events of a tool become its value, one of the two. finalize: makes it of the list of all events."""
 
@@ -212,6 +215,9 @@ def _made_of(function: Callable[..., Any], kind: type[Tool[..., Any]], options: 
             raise DefinitionError(
                 f"{what}: {parameter.name!r} must stand before what the model fills in, a ToolContext before a Sink"
             )
+    if unknown := options.keys() - _OPTIONS:
+        known = ", ".join(sorted(_OPTIONS))
+        raise DefinitionError(f"{what}: there is no option {', '.join(sorted(unknown))}; there are {known}")
     if "input" not in options:
         options = {**options, "input": input_struct(fields, what)}
     return kind(

@@ -262,3 +262,12 @@ def test_what_the_function_does_not_say_is_said_with_the_name_of_the_tool() -> N
 def test_an_option_that_is_none() -> None:
     with pytest.raises(TypeError, match="timeout"):
         tool(search, timeout=3)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("made", [tool, streaming_tool])
+def test_an_option_that_does_not_exist_is_told_with_those_that_do(made: Any) -> None:
+    async def f(out: Sink[int]) -> None:
+        """Does f."""
+
+    with pytest.raises(DefinitionError, match="no option aproval; there are approval, check"):
+        made(aproval=True)(f)
