@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from .errors import HistoryError
-from .items import History, Item, Message, Reasoning, StopReason, ToolCall, ToolOutput, TurnItem, Usage
+from .items import History, Item, Message, Reasoning, StopReason, Tagged, ToolCall, ToolOutput, TurnItem, Usage
 from .tool_events import Failure, Output, Pending, RunEvent, ToolResult, Value
 from .turns import TextDelta, Turn, TurnEnded, TurnRestarted, TurnStarted
 
@@ -223,6 +223,17 @@ class Conversation(msgspec.Struct, frozen=True):
         done = {result.call_id for result in self.results if not isinstance(result, Pending)}
         return {f"{call.turn_id}.{call.place}": call for call in self.turn.calls if call.call_id not in done}
 
+    @property
+    def text(self) -> str:
+        """What the model has said last, as far as nothing came behind it: mostly its answer."""
+        said: list[str] = []
+        for item in reversed(self.history):
+            if isinstance(item, Message) and item.role == "assistant":
+                said.append(item.text)
+            elif isinstance(item, Message | ToolCall | ToolOutput):
+                break
+        return "".join(reversed(said))
+
     def take(self, turn: Turn) -> Conversation:
         """The state in which the calls of a turn are about to run: it is unsettled until all have their results."""
         if self.turn is not None:
@@ -265,4 +276,6 @@ class Conversation(msgspec.Struct, frozen=True):
         """The state in which these items, mostly a message of the person, follow; the loop may go on."""
         if self.turn is not None:
             raise HistoryError(f"turn {self.turn.turn_id} is not settled: it has pending calls")
+        if strange := next((item for item in items if not isinstance(item, Tagged)), None):
+            raise TypeError(f"say takes items, such as user('…'), not a {type(strange).__name__}")
         return msgspec.structs.replace(self, history=self.history + items, ended=None)

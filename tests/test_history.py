@@ -278,3 +278,16 @@ def test_a_result_that_nobody_waits_for_is_refused(results: list[Any], message: 
         half.settle(results)
     with pytest.raises(HistoryError, match="no turn is unsettled"):
         Conversation().settle(results)
+
+
+def test_the_text_of_a_conversation_is_what_was_said_last() -> None:
+    call = ToolCall("c", "f", "{}")
+    said = Conversation((user("Q"), assistant("A"), call, ToolOutput("c", "f", "1"), assistant("B"), assistant("C")))
+    assert said.text == "BC"
+    assert said.say(user("And?")).text == ""
+
+
+def test_only_items_are_said() -> None:
+    text: Any = "And?"
+    with pytest.raises(TypeError, match=r"user\('…'\)"):
+        Conversation().say(text)
