@@ -21,4 +21,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     skipped = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
     count = sum(MISSING in each for each in skipped)
     if count:
-        terminalreporter.write_line(f"{count} tests with the clients and servers of others were skipped: `make interop`")
+        left_out = f"{count} tests with the clients and servers of others were skipped"
+        terminalreporter.write_line(f"{left_out}: `make interop` installs those")
