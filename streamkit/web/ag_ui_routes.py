@@ -1,4 +1,7 @@
-"""The route of AG-UI: `new HttpAgent({url: "/ag-ui"})`. The client holds the conversation, and may have tools."""
+"""The route of AG-UI: `new HttpAgent({url: "/ag-ui"})`. The client holds the conversation, and may have tools.
+
+A `resume` that lets a call run a second time is refused (409).
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,22 @@ from ..errors import MessagesRefused, VerdictRefused
 from ..redaction import Redact
 from ..wire.ag_ui_input import from_run_input
 from ..wire.seals import Seal
+from .claims import Claims
 from .guards import Guards
 from .hosting import RUN_ID, Host
 from .owners import new_run_id
 
 
 class AgUiRoutes:
-    """redact: what is seen instead of arguments and values. seal: what clients are asked to approve."""
+    """redact: what is seen instead of arguments and values. seal: what clients are asked to approve. claims: what they
+    have approved."""
 
-    def __init__(self, host: Host, guards: Guards, redact: Redact | None, seal: Seal) -> None:
+    def __init__(self, host: Host, guards: Guards, redact: Redact | None, seal: Seal, claims: Claims) -> None:
         self._host = host
         self._guards = guards
         self._redact = redact
         self._seal = seal
+        self._claims = claims
         self.routes = [Route("/ag-ui", self._answer, methods=["POST"])]
 
     async def _answer(self, request: Request) -> Response:
@@ -35,13 +41,16 @@ class AgUiRoutes:
             authorize = asked.authorize()
         except (MessagesRefused, VerdictRefused) as refused:
             raise HTTPException(422, str(refused)) from refused
+        run_id = new_run_id(user)
+        encoder = asked.encoder(redact=self._redact)
+        claim = await self._claims.take(user, asked.thread_id, asked.verdicts, authorize)
         run = self._host.new_run(
-            new_run_id(user),
+            run_id,
             asked.conversation,
-            authorize=authorize,
+            authorize=claim,
             user=user,
             data=asked.data,
             instructions=asked.instructions,
             client_tools=asked.tools,
         )
-        return await self._host.answer(run, asked.encoder(redact=self._redact), headers={RUN_ID: run.run_id})
+        return await claim.held_by(self._host.answer(run, encoder, headers={RUN_ID: run_id}))

@@ -1,7 +1,8 @@
 """The routes of AI SDK's `DefaultChatTransport`: `useChat({transport: new DefaultChatTransport({api: "/ai-sdk"})})`.
 
-The client holds the conversation and sends it with each request, approvals and outputs of its own tools included. A run
-that is written down and goes on without its client is picked up with `resumeStream()`.
+The client holds the conversation and sends it with each request, approvals and outputs of its own tools included; an
+approval that comes twice is refused (409). A run that is written down and goes on without its client is picked up with
+`resumeStream()`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ..redaction import Redact
 from ..wire.ai_sdk import AiSdkEncoder
 from ..wire.seals import Seal
 from ..wire.ui_messages import from_ui_messages
+from .claims import Claims
 from .guards import Guards
 from .hosting import RUN_ID, Host
 from .owners import name_of, new_run_id
@@ -38,13 +40,15 @@ class _ChatRun(NamedTuple):
 
 
 class AiSdkRoutes:
-    """redact: what is seen instead of arguments and values. seal: what clients are asked to approve."""
+    """redact: what is seen instead of arguments and values. seal: what clients are asked to approve. claims: what they
+    have approved."""
 
-    def __init__(self, host: Host, guards: Guards, redact: Redact | None, seal: Seal) -> None:
+    def __init__(self, host: Host, guards: Guards, redact: Redact | None, seal: Seal, claims: Claims) -> None:
         self._host = host
         self._guards = guards
         self._redact = redact
         self._seal = seal
+        self._claims = claims
         self._chats: dict[tuple[bytes, str], _ChatRun] = {}  # by user and chat
         self.routes = [
             Route("/ai-sdk", self._answer, methods=["POST"]),
@@ -62,7 +66,8 @@ class AiSdkRoutes:
         except (MessagesRefused, VerdictRefused) as refused:
             raise HTTPException(422, str(refused)) from refused
         run_id = new_run_id(user)
-        run = self._host.new_run(run_id, chat.conversation, authorize=authorize, user=user, data=body)
+        claim = await self._claims.take(user, chat_id, chat.verdicts, authorize)
+        run = self._host.new_run(run_id, chat.conversation, authorize=claim, user=user, data=body)
         encoder = partial(
             AiSdkEncoder,
             run_id=chat.message_id or run_id,
@@ -71,7 +76,7 @@ class AiSdkRoutes:
             chat_id=chat_id,
             redact=self._redact,
         )
-        response = await self._host.answer(run, encoder(), headers={RUN_ID: run_id})
+        response = await claim.held_by(self._host.answer(run, encoder(), headers={RUN_ID: run_id}))
         self._take_over((name_of(user), chat_id), _ChatRun(run_id, encoder, chat.parts))
         return response
 

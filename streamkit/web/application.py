@@ -20,6 +20,7 @@ from ..wire.seals import Seal
 from .ag_ui_routes import AgUiRoutes
 from .ai_sdk_routes import AiSdkRoutes
 from .body import KEEPALIVE_SECONDS, STALL_SECONDS
+from .claims import Claims, watching
 from .ended import EndedRuns
 from .guards import Authenticate, Guards
 from .hosting import RUN_ID, Host, Times
@@ -82,7 +83,8 @@ def app(
     redact: what goes out instead of arguments and values. fields: our own protocol tells the fields of arguments, too,
     as `NativeEncoder` does. secret: signs what clients that hold the conversation (AI
     SDK, AG-UI) are asked to approve, so that they approve nothing else: at least 16 bytes, the same in all processes;
-    None makes one, and what was asked before a restart can be approved no more.
+    None makes one, and what was asked before a restart can be approved no more. What they approve runs once: a request
+    that comes a second time is refused with 409, with a journal by all who share it.
 
     keepalive_seconds, stall_seconds: as of `FlowResponse`. decision_seconds: a question that nobody answers in this
     time is denied; None waits for ever. max_body_bytes: of a request. max_runs: that go on at once; more are refused
@@ -92,8 +94,9 @@ def app(
     if resumable and journal is None:
         raise ValueError("a run that is resumable is written down: give journal=, such as memory_journal()")
     ended = EndedRuns(limit_bytes=max_ended_bytes, limit_count=max_ended, limit_seconds=max_ended_seconds)
+    claims = Claims(journal, outlives_response=resumable)
     host = Host(
-        start,
+        watching(start),
         LiveRuns(max_runs=max_runs, ended=ended),
         journal,
         resumable=resumable,
@@ -105,8 +108,8 @@ def app(
     served = Starlette(
         routes=[
             *NativeRoutes(host, guards, redact, fields=fields).routes,
-            *AiSdkRoutes(host, guards, redact, seal).routes,
-            *AgUiRoutes(host, guards, redact, seal).routes,
+            *AiSdkRoutes(host, guards, redact, seal, claims).routes,
+            *AgUiRoutes(host, guards, redact, seal, claims).routes,
         ],
         middleware=_cross_origin(allowed_origins),
         exception_handlers={HTTPException: _refuse, ClientDisconnect: _say_nothing, Exception: _fail},
