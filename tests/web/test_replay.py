@@ -12,7 +12,7 @@ from starlette.routing import Mount
 
 from streamkit.conversing import converse
 from streamkit.errors import FlowError, JournalError, ProviderError
-from streamkit.flows import Flow, Sink
+from streamkit.flows import Flow
 from streamkit.history import Conversation
 from streamkit.items import user
 from streamkit.journal.journals import Journal
@@ -24,7 +24,7 @@ from streamkit.toolkit import Toolkit
 from streamkit.web import RunRequest, WebApp, app
 from streamkit.web.owners import new_run_id
 
-from ..attacks import Boom, nothing_left
+from ..attacks import Boom, Wild, nothing_left
 from .asgi import Exchange, asking
 from .serving import Agent, Deletes, Hold, find, get, of_header, post, posting, run_id_of, text_of, types
 
@@ -218,6 +218,19 @@ async def test_a_store_that_fails_ends_the_streams_of_its_runs(caplog: pytest.Lo
     assert len(caplog.records) == 2  # that the run failed, and that its end could not be written
 
 
+@pytest.mark.parametrize("wild", [Wild(), BaseExceptionGroup("several", [Boom(), Wild()])], ids=["one", "several"])
+async def test_a_run_that_fails_wildly_takes_no_other_along(wild: BaseException) -> None:
+    hold, agent = holding()
+    agent.turns = (lambda request: [wild] if "wild" in str(request.history) else [call("hold")], ["Done."])
+    async with serving(agent) as served, posting(served, "/runs", {"message": "Hi"}) as other:
+        await hold.began.wait()
+        asked = await post(served, "/runs", {"message": "Be wild"})
+        assert find(asked, "error")["code"] == "internal_error"
+        hold.go_on.set()
+        assert find(await post(served, "/runs", {"message": "Hi"}), "finish")
+    assert find(other, "finish")
+
+
 # Going on after a crash
 
 
@@ -386,16 +399,9 @@ async def test_a_mounted_app_lives_in_the_lifespan_of_its_host() -> None:
 
 
 async def test_a_run_in_the_background_that_is_interrupted_interrupts_the_app() -> None:
-    class Interrupt(BaseException):
-        """Such as KeyboardInterrupt."""
-
-    def start(run: RunRequest) -> Flow[RunEvent, Conversation]:
-        async def work(out: Sink[RunEvent]) -> Conversation:
-            raise Interrupt
-
-        return Flow(work)
-
-    served = app(start, journal=memory_journal(), resumable=True)
-    with pytest.raises(Interrupt):
+    agent = Agent([BaseExceptionGroup("two", [Boom(), KeyboardInterrupt()])])  # a lone one would end the test runner
+    served = app(agent, journal=memory_journal(), resumable=True)
+    with pytest.raises(BaseExceptionGroup) as raised:
         async with served.lifespan():
             await post(served, "/runs", {"message": "Hi"})
+    assert raised.value.subgroup(KeyboardInterrupt)
