@@ -15,6 +15,7 @@ from .flows import Sink
 from .groups import drop_own_cancellation, must_leave, raise_as_it_is
 from .journal.entry import Decided
 from .journal.log import RunLog
+from .limits import people_decide
 from .tool_events import ApprovalRequested, ToolEvent
 from .toolkit import Toolkit, ValidCall
 
@@ -43,7 +44,8 @@ class Asking:
         announced = _Announced(valid, execution_id, out)
         question = Question(valid, execution_id, self._context, announced.announce, partial(self._problem_with, valid))
         try:
-            verdict = await self._authorize(question)
+            with people_decide():
+                verdict = await self._authorize(question)
             await drop_own_cancellation()
             _check(verdict)
         except BaseException as raised:

@@ -21,7 +21,7 @@ from .flows import Flow, Sink
 from .generators import drive
 from .groups import drop_own_cancellation, must_leave, raise_as_it_is, without_cancellations
 from .items import Image
-from .limits import Limits, TimedOut
+from .limits import Limits, TimedOut, rest_while_people_decide
 from .metering import Meter
 from .reducers import Reducer
 from .threads import iterate_in_thread, run_in_thread
@@ -46,6 +46,8 @@ async def run_call(call: ValidCall, context: ToolContext[Any], out: Sink[ToolEve
     sink = ToolSink(out, course)
     result: Value | Failure
     use_sink(sink)
+    if limits is not None:
+        rest_while_people_decide(limits)
     with Meter() as meter:
         try:
             work = _run_tool(tool, context, sink, call.arguments)

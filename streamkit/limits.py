@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeVar
 
 import anyio
@@ -24,12 +26,13 @@ class Limits:
         self._total = total_seconds
         self._idle = idle_seconds
         self._resting = 1  # how many waits for others are under way; the first one is that for the run
+        self._loop = anyio.lowlevel.current_token()
 
     async def run(self, work: Awaitable[R]) -> R:
         """The value of the work. Raises TimedOut when it was cut off; a value that came all the same counts."""
         self._left = math.inf if self._total is None else self._total
         with anyio.CancelScope() as self._scope:
-            self._resume()
+            self.resume()
             try:
                 return await work
             except Exception as error:
@@ -40,19 +43,25 @@ class Limits:
 
     async def rest_while(self, waiting: Awaitable[None]) -> None:
         """Wait for something that is not the tool."""
-        self._pause()
+        self.pause()
         try:
             await waiting
         finally:
-            self._resume()
+            self.resume()
 
     def note_event(self) -> None:
         """A sign of life: the idle time begins anew."""
         if self._idle is not None and not self._resting:
-            self._pause()
-            self._resume()
+            self.pause()
+            self.resume()
 
-    def _resume(self) -> None:
+    @property
+    def is_of_this_event_loop(self) -> bool:
+        """Also a tool in a thread has our context variables, and may have an event loop with a clock of its own."""
+        return self._loop.native_token is anyio.lowlevel.current_token().native_token
+
+    def resume(self) -> None:
+        """Others are waited for no more."""
         self._resting -= 1
         if self._resting:
             return
@@ -61,7 +70,8 @@ class Limits:
         self._idles_first = idle < self._left
         self._scope.deadline = self._since + min(self._left, idle)
 
-    def _pause(self) -> None:
+    def pause(self) -> None:
+        """Wait for others, until `resume`."""
         self._resting += 1
         if self._resting > 1:  # another task of the tool waits for the same
             return
@@ -72,6 +82,30 @@ class Limits:
         if self._idles_first:
             return TimedOut("idle_timeout", f"gave no sign of life for {self._idle:g} seconds")
         return TimedOut("timeout", f"did not finish within {self._total:g} seconds")
+
+
+_around: ContextVar[tuple[Limits, ...]] = ContextVar("streamkit_limits", default=())
+
+
+def rest_while_people_decide(limits: Limits) -> None:
+    """From here on, in this task: the limits rest while somebody decides about a call of an inner run.
+
+    For whoever gives a call a task of its own.
+    """
+    _around.set((*_around.get(), limits))
+
+
+@contextmanager
+def people_decide() -> Iterator[None]:
+    """Somebody decides about a call: the limits of the calls around it rest."""
+    around = [limits for limits in _around.get() if limits.is_of_this_event_loop]
+    for limits in around:
+        limits.pause()
+    try:
+        yield
+    finally:
+        for limits in around:
+            limits.resume()
 
 
 class LimitedSink(Sink[E]):

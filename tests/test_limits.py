@@ -1,13 +1,16 @@
 """Time limits of a call count our waiting for the tool, and nothing else."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import anyio
 
 from streamkit.channel import QUOTA_LIMIT
 from streamkit.decorators import streaming_tool, tool
+from streamkit.desk import ApprovalDesk
 from streamkit.execute import execute_all
-from streamkit.tool_events import Failure, Intermediate, Value
+from streamkit.flows import Flow
+from streamkit.tool_events import ApprovalRequested, Failure, Intermediate, Value, walk
 from streamkit.toolkit import Toolkit
 
 from .calling import GUARD_SECONDS, call, intermediates, run
@@ -61,6 +64,28 @@ async def test_a_slow_consumer_does_not_count_as_time_of_the_tool() -> None:
         async for event in events:
             if isinstance(event, Intermediate) and event.data == 0:
                 await anyio.sleep(1.2)
+    (result,) = events.value
+    assert isinstance(result, Value)
+
+
+async def test_a_person_who_decides_about_an_inner_call_does_not_count_as_time_of_the_outer() -> None:
+    @tool(approval=True)
+    async def send() -> str:
+        """Send a mail."""
+        return "sent"
+
+    desk = ApprovalDesk()
+
+    @tool(timeout_seconds=1, idle_timeout_seconds=1)
+    def delegate() -> Flow[Any, Any]:
+        """Let another run do it."""
+        return execute_all(Toolkit(send), [call(send)], authorize=desk.authorize).then(len)
+
+    async with execute_all(Toolkit(delegate), [call(delegate)]).open() as events:
+        async for event in events:
+            if isinstance(walk(event)[1], ApprovalRequested):
+                await anyio.sleep(1.2)
+                desk.allow(desk.questions[0].execution_id)
     (result,) = events.value
     assert isinstance(result, Value)
 
