@@ -1,8 +1,9 @@
 """Arguments as models often write them, mended where a field does not fit and its text can be read in one way only.
 
-Digits become a number, "true" and "false" a boolean, the JSON text of a whole array or object that value, and null for
-a field that may be missing, but may not be null, is left out. Only the fields themselves, not what is in them; text
-that a field takes stays text, whatever it looks like; a value that was cut is never guessed at.
+Digits become a number, 3.0 an integer (to JSON they are the same), "true" and "false" a boolean, the JSON text of a
+whole array or object that value, and null for a field that may be missing, but may not be null, is left out. Only the
+fields themselves, not what is in them; text that a field takes stays text, whatever it looks like; a value that was cut
+is never guessed at.
 
 What a field takes is read from its JSON Schema, as far as the kind of a value is concerned. Whether the mended value
 keeps all other rules is for a full check to say.
@@ -21,6 +22,7 @@ Schema = Mapping[str, Any]
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _DEEPEST = 8  # schemas within each other, or referring to each other; what lies deeper takes anything
 _NOTHING = object()
+_LARGEST_EXACT = 2**53  # what is larger may have been another integer when it was written
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "object": dict,
@@ -111,7 +113,9 @@ def _is(kind: str, value: Any) -> bool:
 
 
 def _meant(value: Any) -> Any:
-    """What the text of a value that is no text stands for; `_NOTHING` where there is no such value."""
+    """What else a value stands for, mostly a text for what is no text; `_NOTHING` where there is nothing else."""
+    if isinstance(value, float) and value.is_integer() and abs(value) <= _LARGEST_EXACT:
+        return int(value)
     if not isinstance(value, str):
         return _NOTHING
     if value in ("true", "false") or _NUMBER.fullmatch(value) or value.strip(" \t\r\n")[:1] in ("[", "{"):

@@ -43,6 +43,8 @@ def mended(**fields: Any) -> Any:
         ("integer", "20", 20),
         ("integer", "-3", -3),
         ("integer", "9" * 40, int("9" * 40)),
+        ("integer", 3.0, 3),
+        ("nullable", -3.0, -3),
         ("number", "2.5", 2.5),
         ("number", "-1e3", -1000.0),
         ("number", "7", 7),
@@ -56,7 +58,7 @@ def mended(**fields: Any) -> Any:
         ("both", "2", 2),
     ],
 )
-def test_text_becomes_the_only_value_that_it_can_stand_for(field: str, text: str, value: object) -> None:
+def test_a_value_becomes_the_only_other_one_that_it_can_stand_for(field: str, text: object, value: object) -> None:
     got = mended(**{field: text})
     assert (got, type(got)) == (value, type(value))
 
@@ -72,6 +74,7 @@ def test_text_becomes_the_only_value_that_it_can_stand_for(field: str, text: str
         ("integer", ""),
         ("integer", "true"),
         ("integer", 2.5),
+        ("integer", 1e300),
         ("integer", True),
         ("integer", "1" * 5000),
         ("number", "NaN"),
