@@ -362,3 +362,11 @@ async def test_a_step_that_forgot_the_sink_is_told_so() -> None:
     forgotten: Any = step
     with pytest.raises(TypeError, match="takes the sink first"):
         await loop(forgotten, 1)
+
+
+async def test_a_step_that_is_not_async_is_told() -> None:
+    def step(out: Sink[Any], state: Conversation) -> Any:
+        return Stop(state)
+
+    with pytest.raises(TypeError, match=r"a step is an async function of \(out, state\), and gave a Stop"):
+        await loop(step, Conversation())
