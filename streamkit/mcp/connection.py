@@ -16,6 +16,7 @@ from typing import Any, TypeVar, Unpack
 import anyio
 from anyio.abc import TaskGroup
 
+from ..codec.surrogates import whole
 from ..errors import DefinitionError, FlowError, McpServerError
 from ..flows import Flow, Sink
 from ..groups import LoneErrorGroup, without_cancellations
@@ -23,7 +24,7 @@ from ..toolkit import Toolkit
 from ..tools import Tool
 from .exchange import Exchange, Progress, lost
 from .remote_tools import RemoteToolOptions, tools_of
-from .sdk import MODERN_PROTOCOL_VERSIONS, Client, ProgressFnT, types
+from .sdk import MODERN_PROTOCOL_VERSIONS, Client, ProgressFnT, StdioServerParameters, types
 from .system_tasks import start_system_task
 
 R = TypeVar("R")
@@ -32,6 +33,8 @@ logger = logging.getLogger("streamkit")
 
 _MOST_PAGES = 1000
 """A listing that never ends must not hang us."""
+
+_REASON_CHARS = 300
 
 
 class Connection:
@@ -59,7 +62,7 @@ class Connection:
     ) -> None:
         if not re.fullmatch(r"[a-zA-Z0-9_-]{0,32}", prefix):
             raise DefinitionError(f"prefix {prefix!r}: at most 32 letters, digits, _ and -")
-        client = target if isinstance(target, Client) else Client(target)
+        client = target if isinstance(target, Client) else Client(_forgiving(target))
         if client._entered:
             raise DefinitionError("the client is open already: give it before, since whoever opens it has to close it")
         Tool(name="any", description="any", input={"type": "object"}, **options)  # or else each tool would be left out
@@ -87,7 +90,8 @@ class Connection:
         start_system_task(self._live, f"MCP {self._name or 'connection'}")
         await self._wait_for(self._ready)
         if self._tasks is None:
-            raise McpServerError(f"The server {self.name} was not reached.") from self._failure
+            why = f": {str(self._failure)[:_REASON_CHARS]}" if self._failure is not None else "."
+            raise McpServerError(f"The server {self.name} was not reached{why}") from self._failure
         return self
 
     async def __aexit__(
@@ -99,6 +103,8 @@ class Connection:
         """End it, from any task; calls under way fail. Returns when all has ended, the server's process too."""
         if self._begun:
             self._closing.set()
+            if not self._ready.is_set():  # the server may never answer whoever opens
+                self._scope.cancel()
             await self._wait_for(self._ended)
 
     async def _wait_for(self, event: anyio.Event) -> None:
@@ -178,7 +184,8 @@ class Connection:
         """
 
         async def request(client: Client, hear: ProgressFnT) -> types.CallToolResult:
-            return await client.call_tool(tool, arguments, progress_callback=hear)
+            # Half a character would end the task of the SDK that writes, and all calls with it.
+            return await client.call_tool(tool, whole(arguments), progress_callback=hear)
 
         return Flow(lambda out: self._ask(request, out))
 
@@ -236,6 +243,13 @@ class Connection:
             logger.debug("the server %s does not tell of changes any more", self.name, exc_info=error)
         finally:
             self.tells_of_changes = False
+
+
+def _forgiving(target: Any) -> Any:
+    """At a byte that is no UTF-8 the SDK stops to read, and nobody hears of it: it becomes a replacement character."""
+    if isinstance(target, StdioServerParameters) and "encoding_error_handler" not in target.model_fields_set:
+        return target.model_copy(update={"encoding_error_handler": "replace"})
+    return target
 
 
 async def _list_tools(client: Client, hear: ProgressFnT) -> list[types.Tool]:

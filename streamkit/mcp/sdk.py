@@ -4,7 +4,7 @@ from __future__ import annotations
 
 try:
     import mcp_types as types
-    from mcp import Client
+    from mcp import Client, StdioServerParameters
     from mcp.server import Server, ServerRequestContext
     from mcp.server.stdio import stdio_server
     from mcp.shared.dispatcher import ProgressFnT
@@ -20,6 +20,7 @@ __all__ = [
     "ProgressFnT",
     "Server",
     "ServerRequestContext",
+    "StdioServerParameters",
     "stdio_server",
     "types",
 ]

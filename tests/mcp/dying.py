@@ -1,4 +1,7 @@
-"""A server on stdio that ends its process in the middle of a call. Written out, so that it starts at once."""
+"""A server on stdio that ends its process in the middle of a call, or breaks a character in two.
+
+Written out, so that it starts at once.
+"""
 
 import json
 import os
@@ -10,7 +13,7 @@ INITIALIZED = {
     "capabilities": {"tools": {}},
     "serverInfo": {"name": "dying", "version": "1"},
 }
-TOOLS = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("die", "hang", "pid")]}
+TOOLS = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("die", "hang", "pid", "bytes")]}
 
 
 def answer(message: dict[str, Any]) -> dict[str, Any] | None:
@@ -23,6 +26,8 @@ def answer(message: dict[str, Any]) -> dict[str, Any] | None:
             os._exit(1)
         case "tools/call", "pid":
             return {"content": [{"type": "text", "text": str(os.getpid())}]}
+        case "tools/call", "bytes":
+            return {"content": [{"type": "text", "text": "half of caf\udcc3"}]}
         case _:
             return None
 
@@ -36,8 +41,9 @@ def main() -> None:
             reply = {"result": result}
         else:
             continue
-        sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **reply}) + "\n")
-        sys.stdout.flush()
+        written = json.dumps({"jsonrpc": "2.0", "id": message["id"], **reply}, ensure_ascii=False) + "\n"
+        sys.stdout.buffer.write(written.encode(errors="surrogateescape"))
+        sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

@@ -72,32 +72,49 @@ def _only_text(result: types.CallToolResult) -> str:
 
 async def test_who_gives_up_opening_leaves_nothing_behind() -> None:
     asked = anyio.Event()
-
-    @asynccontextmanager
-    async def mute() -> AsyncIterator[Any]:
-        to_client, read = anyio.create_memory_object_stream[Any](0)
-        write, from_client = anyio.create_memory_object_stream[Any](0)
-        async with anyio.create_task_group() as tasks, to_client, read, write, from_client:
-            tasks.start_soon(from_client.receive)
-            asked.set()
-            yield read, write
-
     async with nothing_left():
         with anyio.fail_after(GUARD_SECONDS), anyio.CancelScope() as scope:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(Connection(Client(mute())).__aenter__)
+                tasks.start_soon(Connection(Client(mute(asked))).__aenter__)
                 await asked.wait()
                 scope.cancel()
         assert scope.cancelled_caught
 
 
+async def test_what_another_task_closes_while_it_is_opened_is_not_reached() -> None:
+    asked = anyio.Event()
+    connection = Connection(Client(mute(asked)))
+
+    async def close() -> None:
+        await asked.wait()
+        await connection.close()
+
+    async with nothing_left():
+        with anyio.fail_after(GUARD_SECONDS):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(close)
+                with pytest.raises(McpServerError, match=r"^The server MCP was not reached\.$"):
+                    await connection.__aenter__()
+
+
+@asynccontextmanager
+async def mute(asked: anyio.Event) -> AsyncIterator[Any]:
+    """A server that never answers. asked: set when it could have."""
+    to_client, read = anyio.create_memory_object_stream[Any](0)
+    write, from_client = anyio.create_memory_object_stream[Any](0)
+    async with anyio.create_task_group() as tasks, to_client, read, write, from_client:
+        tasks.start_soon(from_client.receive)
+        asked.set()
+        yield read, write
+
+
 async def test_a_server_that_is_not_there_is_told_with_its_cause() -> None:
     missing = StdioServerParameters(command="no-such-program-anywhere")
-    with pytest.raises(McpServerError, match=r"^The server files was not reached\.$") as told:
+    with pytest.raises(McpServerError, match=r"^The server files was not reached: .*no-such-program") as told:
         async with Connection(missing, name="files"):
             raise AssertionError
     assert isinstance(told.value.__cause__, FileNotFoundError)
-    with pytest.raises(McpServerError, match=r"^The server MCP was not reached\.$"):
+    with pytest.raises(McpServerError, match=r"^The server MCP was not reached: .*connect"):
         async with Connection("http://127.0.0.1:9/mcp"):
             raise AssertionError
 
@@ -177,6 +194,14 @@ async def test_a_server_that_reads_nothing_does_not_hold_up_who_leaves() -> None
         with anyio.fail_after(GUARD_SECONDS):
             while "notifications/cancelled" not in log:
                 await anyio.lowlevel.checkpoint()
+
+
+async def test_half_a_character_harms_nobody_on_either_way() -> None:
+    with anyio.fail_after(GUARD_SECONDS):
+        async with Connection(child("dying")) as connection:
+            assert _only_text(await connection.call("bytes", {})) == "half of caf\N{REPLACEMENT CHARACTER}"
+            assert _only_text(await connection.call("pid", {"x": ["\ud83d"]})).isdigit()
+            assert _only_text(await connection.call("pid", {})).isdigit()
 
 
 @pytest.mark.parametrize("mode", MODES)
