@@ -44,7 +44,7 @@ def read_tree(shape: Shape, tree: Any, *, coerce: bool = True, subject: Subject 
     except msgspec.ValidationError:
         pass
     mended = coerced(tree, shape.schema) if coerce else tree
-    if mended != tree:
+    if coerce:  # also where they are equal: 3.0 == 3
         try:
             return shape.convert(mended)
         except msgspec.ValidationError:

@@ -50,6 +50,11 @@ def test_integers_are_exact_however_long(number: int) -> None:
     assert read_text(PAYMENT, f'{{"to": "", "amount": {number}}}').amount == number
 
 
+def test_an_integer_may_be_written_with_a_point() -> None:
+    amount = read_text(PAYMENT, '{"to": "", "amount": 3.0}').amount
+    assert (amount, type(amount)) == (3, int)
+
+
 def test_keys_that_are_numbers_are_read_as_such() -> None:
     assert read_text(PAYMENT, '{"to": "", "shares": {"1": 0.5}}').shares == {1: 0.5}
 
