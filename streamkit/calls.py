@@ -23,6 +23,7 @@ from .groups import drop_own_cancellation, must_leave, raise_as_it_is, without_c
 from .items import Image
 from .limits import Limits, TimedOut, rest_while_people_decide
 from .metering import Meter
+from .pydantic_shapes import is_model, plain
 from .reducers import Reducer
 from .threads import iterate_in_thread, run_in_thread
 from .tool_events import Failure, FailureKind, Intermediate, RunEvent, ToolEvent, Value
@@ -52,8 +53,8 @@ async def run_call(call: ValidCall, context: ToolContext[Any], out: Sink[ToolEve
         try:
             work = _run_tool(tool, context, sink, call.arguments)
             value = await (work if limits is None else limits.run(work))
-            text, images = what_the_model_gets(value)
-            result = Value(call_id, tool.name, text if isinstance(value, str) else value, text, meter.total, images)
+            value, text, images = _written(value)
+            result = Value(call_id, tool.name, value, text, meter.total, images)
         except BaseException as raised:
             if course.downstream is None:
                 kind, message = _explain(course.reducer_failed or raised, tool)
@@ -129,12 +130,10 @@ class _Course:
         if self.reducer is None or not self.reducer.salvages or self.reducer_failed is not None:
             return None
         try:
-            partial = self.reducer.finish(self.state)
-            model_text(partial)
+            return _written(self.reducer.finish(self.state))[0]
         except Exception:
             logger.warning("the reducer of %s could not save what came before it failed", self.tool, exc_info=True)
             return None
-        return partial
 
     def fail(self, error: Exception) -> NoReturn:
         self.reducer_failed = _ReducerFailed()
@@ -202,10 +201,40 @@ def given_value(call: ValidCall, value: Any) -> Value | Failure:
     """The result of a call that did not run, since somebody has given its value."""
     call_id, name = call.call.call_id, call.name
     try:
-        text, images = what_the_model_gets(value)
+        value, text, images = _written(value)
     except _NotSerialisable as error:
         return Failure(call_id, name, "not_serialisable", f"The call of {name} was answered with a value: it {error}.")
-    return Value(call_id, name, text if isinstance(value, str) else value, text, images=images)
+    return Value(call_id, name, value, text, images=images)
+
+
+def _written(value: Any) -> tuple[Any, str, tuple[Image, ...]]:
+    """The value as records hold it: JSON. With the text and the images that the model gets."""
+    try:
+        text, images = what_the_model_gets(value)
+    except _NotSerialisable:
+        value = _models_as_trees(value)
+        text, images = what_the_model_gets(value)
+    return text if isinstance(value, str) else value, text, images
+
+
+def _models_as_trees(value: Any) -> Any:
+    """The value, with models of pydantic in it as trees of JSON; images on top stay what they are."""
+    items = value if isinstance(value, list | tuple) else [value]
+    try:
+        trees = [item if isinstance(item, Image) else _tree(item) for item in items]
+    except Exception as error:
+        raise _no_json(value) from error
+    return trees if items is value else trees[0]
+
+
+def _tree(value: Any) -> Any:
+    return msgspec.to_builtins(value, enc_hook=_tree_of_model, str_keys=True)
+
+
+def _tree_of_model(value: Any) -> Any:
+    if not is_model(type(value)):
+        raise NotImplementedError
+    return plain(value)
 
 
 def what_the_model_gets(value: Any) -> tuple[str, tuple[Image, ...]]:
@@ -232,9 +261,11 @@ def model_text(value: Any) -> str:
     try:
         return msgspec.json.encode(value).decode()
     except Exception as error:
-        raise _NotSerialisable(
-            f"returned a value of type {type(value).__name__}, which cannot be written as JSON"
-        ) from error
+        raise _no_json(value) from error
+
+
+def _no_json(value: Any) -> _NotSerialisable:
+    return _NotSerialisable(f"returned a value of type {type(value).__name__}, which cannot be written as JSON")
 
 
 def _explain(raised: BaseException, tool: Tool[..., Any]) -> tuple[FailureKind, str]:

@@ -12,13 +12,14 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import msgspec
+import pydantic
 import pytest
 
 from streamkit.approval import Allow, Deny, Question, Verdict
 from streamkit.decorators import streaming_tool, tool
 from streamkit.errors import ToolError
 from streamkit.execute import execute_all
-from streamkit.items import ToolCall
+from streamkit.items import ToolCall, image
 from streamkit.testing.grammar import check_grammar
 from streamkit.tool_events import (
     Failure,
@@ -195,6 +196,33 @@ async def test_values_are_written_as_json_and_what_has_no_json_fails_alone() -> 
     for result in results:
         if isinstance(result, Value):
             result.text.encode()
+
+
+class Place(pydantic.BaseModel):
+    name: str
+    since: datetime.date
+
+
+async def test_a_model_of_pydantic_is_a_tree_of_json() -> None:
+    place = Place(name="Oslo", since=datetime.date(2026, 1, 2))
+    tree = {"name": "Oslo", "since": "2026-01-02"}
+
+    @tool
+    async def one() -> Place:
+        """Gives a model."""
+        return place
+
+    @tool
+    async def many() -> list[Any]:
+        """Gives a picture, and a model in something else."""
+        return [image(b"\x89PNG\r\n\x1a\n"), {"at": place}]
+
+    _, (alone, among) = await run(one, many)
+    assert isinstance(alone, Value)
+    assert (alone.value, alone.text) == (tree, '{"name":"Oslo","since":"2026-01-02"}')
+    assert isinstance(among, Value)
+    assert (among.value[1], len(among.images)) == ({"at": tree}, 1)
+    msgspec.json.encode(among)
 
 
 # threads and the event loop
