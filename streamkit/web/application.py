@@ -107,7 +107,7 @@ def app(
     seal = Seal(secret)
     served = Starlette(
         routes=[
-            *NativeRoutes(host, guards, redact, fields=fields).routes,
+            *NativeRoutes(host, guards, redact, claims, fields=fields).routes,
             *AiSdkRoutes(host, guards, redact, seal, claims).routes,
             *AgUiRoutes(host, guards, redact, seal, claims).routes,
         ],

@@ -16,6 +16,7 @@ from ..history import Conversation
 from ..redaction import Redact
 from ..wire.encoding import Values, json_of
 from ..wire.native import NativeEncoder
+from .claims import Claims
 from .ended import Ended
 from .guards import Guards
 from .hosting import RUN_ID, Host
@@ -26,12 +27,13 @@ from .runs import Run
 
 
 class NativeRoutes:
-    """redact: what is seen instead of arguments and values. fields: see `NativeEncoder`."""
+    """redact: what is seen instead of arguments and values. claims: what was approved. fields: see `NativeEncoder`."""
 
-    def __init__(self, host: Host, guards: Guards, redact: Redact | None, *, fields: bool) -> None:
+    def __init__(self, host: Host, guards: Guards, redact: Redact | None, claims: Claims, *, fields: bool) -> None:
         self._host = host
         self._guards = guards
         self._redact = redact
+        self._claims = claims
         self._fields = fields
         self._values = Values()
         self.routes = [
@@ -62,10 +64,12 @@ class NativeRoutes:
                 raise HTTPException(409, "the run goes on: what follows it is said when it has ended")
             before = found
         conversation = conversation_of(body, before.conversation)
+        verdicts = {known: verdict for known, verdict in before.verdicts.items() if known in conversation.waiting}
         run = self._host.new_run(new_run_id(user), conversation, user=user, data=body.data)
-        for execution_id in before.verdicts.keys() & conversation.waiting.keys():
-            run.decide(execution_id, before.verdicts[execution_id], early=True)
-        return await self._answer(run)
+        for execution_id, verdict in verdicts.items():
+            run.decide(execution_id, verdict, early=True)
+        run.authorize = claim = await self._claims.take(user, body.after or "", verdicts, run.authorize)
+        return await claim.held_by(self._answer(run))
 
     async def _resume(self, request: Request, user: Any, body: RunBody, run_id: str) -> Response:
         found = await self._find(user, run_id)
@@ -117,7 +121,7 @@ class NativeRoutes:
         return [
             self._question(execution_id, call.name, _read(call.arguments))
             for execution_id, call in ended.conversation.waiting.items()
-            if execution_id not in ended.verdicts
+            if ended.how == "pending" and execution_id not in ended.verdicts
         ]
 
     def _question(self, execution_id: str, tool: str, arguments: Any, **more: Any) -> dict[str, Any]:
@@ -135,6 +139,8 @@ class NativeRoutes:
                 found.decide(body.execution_id, body.verdict, always=body.always)
             elif found.how is None:
                 raise HTTPException(409, "another process drives the run: verdicts have to be sent to it")
+            elif found.how == "interrupted":
+                raise HTTPException(409, "the run was cut off: it asks again when somebody resumes it")
             else:
                 self._host.live.ended.put(run_id, found.decided(body.execution_id, body.verdict))
         except VerdictRefused as refused:

@@ -51,7 +51,7 @@ class Run:
         self.ended: Ended | None = None
         self.over = anyio.Event()
         self._conversation = conversation
-        self._authorize = authorize or desk.authorize
+        self.authorize = authorize or desk.authorize
         self._about = about
         self._scope: anyio.CancelScope | None = None
         self._why_stopped: str | None = None
@@ -62,7 +62,7 @@ class Run:
         if not conversation:
             raise HTTPException(409, "of this run nothing is written down that could go on")
         flow: object = start(
-            RunRequest(self.run_id, conversation, self._authorize, self.running, journal, **self._about)
+            RunRequest(self.run_id, conversation, self.authorize, self.running, journal, **self._about)
         )
         if inspect.iscoroutine(flow):
             flow.close()  # or else a warning about it follows the error

@@ -293,8 +293,9 @@ async def test_a_run_that_ended_with_a_question_goes_on_with_its_verdict() -> No
     assert (await get(served, f"/runs/{run_id}")).json["waiting"] == []
 
     after = await post(served, "/runs", {"after": run_id})
-    assert deletes.deleted == ["a"]
     assert text_of(after) == "Done"
+    assert (await post(served, "/runs", {"after": run_id})).status == 409  # sent once more: it is not done once more
+    assert deletes.deleted == ["a"]
 
 
 async def test_who_speaks_on_instead_of_deciding_has_not_allowed_it() -> None:

@@ -249,7 +249,9 @@ async def test_a_run_that_a_shutdown_cut_off_goes_on_and_its_frames_too() -> Non
     agent.turns = (["Well."],)
     async with serving(agent, journal) as served:
         status = (await get(served, f"/runs/{run_id}")).json
-        assert (status["running"], status["ended"]) == (False, "interrupted")
+        assert (status["running"], status["ended"], status["waiting"]) == (False, "interrupted", [])
+        verdict = {"executionId": find(asked, "tool-start")["executionId"], "allow": False}
+        assert (await post(served, f"/runs/{run_id}/verdicts", verdict)).status == 409  # nobody would hear of it
         known = await get(served, f"/runs/{run_id}/stream")
         assert known.is_whole
         assert known.frames[: len(seen)] == seen
