@@ -143,7 +143,11 @@ class _Watching:
         try:
             self._name(answer.response.headers.get("x-run-id"))
             if answer.response.status_code == NO_CONTENT:
-                raise RemoteError(f"the run has nothing behind frame {self._decoder.number}", status=NO_CONTENT)
+                raise RemoteError(
+                    f"the run has nothing behind frame {self._decoder.number}; one that was cut off goes on with "
+                    "watch_remote(…, resume=True)",
+                    status=NO_CONTENT,
+                )
             await self._server.check_stream(answer)
             while self._decoder.last is None:
                 try:
