@@ -7,7 +7,9 @@ of a turn there is shared by all calls of all clients here: the places, and the 
 from __future__ import annotations
 
 import contextlib
-from contextlib import AbstractAsyncContextManager
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, redirect_stdout
 from typing import Any
 from uuid import uuid4
 
@@ -51,7 +53,8 @@ async def serve(
     with lines_of_stdin() as lines:
         # It only iterates over what it takes for a file.
         async with stdio_server(lines) as (read, write):  # type: ignore[arg-type]
-            await server.run(read, write, server.create_initialization_options())
+            with _prints_elsewhere():
+                await server.run(read, write, server.create_initialization_options())
 
 
 def server_of(
@@ -77,6 +80,19 @@ def server_of(
     return Server(
         name, version=version, instructions=instructions, on_list_tools=serving.list_tools, on_call_tool=serving.call
     )
+
+
+@contextmanager
+def _prints_elsewhere() -> Iterator[None]:
+    """The SDK leads the descriptor of stdout to stderr meanwhile, but what is in a buffer at the end would come late,
+    behind the last message.
+    """
+    stdout = sys.stdout
+    with redirect_stdout(sys.stderr):
+        try:
+            yield
+        finally:
+            stdout.flush()  # of who has kept it
 
 
 class _Serving:

@@ -13,6 +13,8 @@ import anyio
 from streamkit import Sink, ToolError, Toolkit, last, streaming_tool, tool
 from streamkit.mcp import serve
 
+STDOUT = sys.stdout
+
 cleaned_up = anyio.Event()
 
 
@@ -27,6 +29,7 @@ async def count(to: int) -> AsyncIterator[int]:
 def shouts(out: Sink[str], word: str) -> dict[str, Any]:
     """Prints, which must not get into the messages; on a thread."""
     print("printed by a tool")  # noqa: T201
+    print("and by who has kept stdout", file=STDOUT)
     out.send_from_thread("shouting")
     return {"said": word.upper()}
 

@@ -236,6 +236,25 @@ def test_ctrl_c_ends_a_server_whose_client_says_nothing(backend: str, tmp_path: 
         assert b"KeyboardInterrupt" in process.stderr.read()
 
 
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_what_tools_print_never_stands_between_or_behind_the_messages(backend: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.mcp.serving_child", backend, str(tmp_path / "log")]
+    client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+    asked = [("initialize", client), ("tools/call", {"name": "shouts", "arguments": {"word": "hm"}})]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for number, (method, params) in enumerate(asked):
+            message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            process.stdin.write(json.dumps(message).encode() + b"\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["id"] == number
+        behind, printed = process.communicate(timeout=GUARD_SECONDS)
+    assert behind == b""
+    assert printed.decode().splitlines() == ["printed by a tool", "and by who has kept stdout"]
+
+
 async def start_to_hang(client: Client, tasks: TaskGroup) -> None:
     heard = Heard("begun")
 
