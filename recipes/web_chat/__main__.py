@@ -33,7 +33,7 @@ def parse() -> argparse.Namespace:
 async def main(options: argparse.Namespace) -> None:
     with (
         TemporaryDirectory(prefix="streamkit-") as temporary,
-        socket.create_server(("127.0.0.1", options.port)) as listening,
+        listen(options.port) as listening,
     ):
         folder, url = options.folder or Path(temporary), f"http://127.0.0.1:{listening.getsockname()[1]}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -47,6 +47,13 @@ async def main(options: argparse.Namespace) -> None:
                 site(chat(model, folder, archive)), log_level="critical", access_log=False, timeout_graceful_shutdown=1
             )
             await uvicorn.Server(config).serve([listening])
+
+
+def listen(port: int) -> socket.socket:
+    """A socket whose connections send each piece at once: else the kernel holds it back until the last one is taken."""
+    listening = socket.create_server(("127.0.0.1", port))
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
 
 
 @asynccontextmanager

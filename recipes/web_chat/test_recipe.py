@@ -36,6 +36,7 @@ from streamkit import (
 from streamkit.testing import check_grammar
 from streamkit.web.requests import RunRequest
 
+from .__main__ import listen
 from .recipe import PAGE, chat, site
 from .scripted import SQUARES, Scripted
 from .tools import Progress, Workspace, read_file, write_file
@@ -190,6 +191,13 @@ def test_an_interruption_ends_it_with_130_while_a_run_is_watched() -> None:
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=60)
     assert (errors, process.returncode) == ("", 130)
+
+
+def test_what_is_streamed_is_sent_at_once() -> None:
+    with listen(0) as listening, socket.create_connection(listening.getsockname()):
+        connection, _ = listening.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_a_port_that_is_taken_is_said_in_one_line() -> None:
