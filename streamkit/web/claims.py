@@ -7,7 +7,8 @@ journal claims outlive the process, and hold for all that share its store.
 A claim is given back where the call cannot have started: the run was refused before it began, or it ended, whoever
 ended it, before it asked for the verdict. Then the same request may come again. Else it stays, even if the call was cut
 off before it did anything: it may have happened, and the model is told so when the person speaks on. The claims of a
-process that died stay, too.
+process that died stay, too. Whoever denies such a call, or passes the question over, goes on without running it, and
+the model reads that it may have happened.
 
 Messages are not claimed, nor what a client gives as the output of a tool of its own: no call runs for them, and a model
 that failed behind them is asked again by sending them once more.
@@ -26,7 +27,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from ..approval import Allow, Authorize, Question, Verdict
+from ..approval import Allow, Authorize, Deny, Question, Verdict
 from ..errors import JournalError, RunStopped
 from ..flows import Flow, Sink
 from ..history import Conversation
@@ -36,6 +37,8 @@ from .claim_books import ClaimBook, RememberedClaims, StoredClaims
 from .owners import name_of
 from .requests import RunRequest
 from .runs import Start
+
+TOO_LATE = "it had been allowed before, so it may have happened"
 
 logger = logging.getLogger("streamkit")
 
@@ -50,14 +53,13 @@ class Claims:
     async def take(self, user: Any, thread_id: str, verdicts: Mapping[str, Verdict], authorize: Authorize) -> Claim:
         """Claim the calls that a request lets run. thread_id: whose execution ids these are, among those of the user.
 
-        authorize: decides as the request says. Raises HTTPException(409) where one of them was let run before; also for
-        another answer about it, such as a denial of what may have happened.
+        authorize: decides as the request says. Raises HTTPException(409) where one of them was let run before.
         """
         claim = Claim(self._book, authorize, outlives_response=self._outlives_response)
         try:
             for execution_id in sorted(verdicts):  # in one order, so that of two that share some one gets all
-                name = _name(user, thread_id, execution_id)
-                if not await claim.take(execution_id, name, runs=_runs(verdicts[execution_id])):
+                name, verdict = _name(user, thread_id, execution_id), verdicts[execution_id]
+                if not await claim.take(execution_id, name, verdict):
                     raise HTTPException(409, f"{execution_id} was decided already: the call runs, or has run")
         except BaseException:
             await claim.give_back()
@@ -76,17 +78,21 @@ class Claim:
         self._authorize = authorize
         self._outlives_response = outlives_response
         self._unused: dict[str, tuple[str, str]] = {}  # the names with their receipts, by execution id
+        self._too_late: set[str] = set()  # the calls that were denied when they had been let run before
         self._has_begun = self._is_over = False
 
-    async def take(self, execution_id: str, name: str, *, runs: bool) -> bool:
-        """Whether the call is free. runs: then it is claimed."""
-        if not runs:
-            return not await self._book.is_taken(name)
-        with anyio.CancelScope(shield=True):  # who is cancelled in between does not know whether the claim stands
-            receipt = await self._book.take(name)
-        if receipt is not None:
-            self._unused[execution_id] = name, receipt
-        return receipt is not None
+    async def take(self, execution_id: str, name: str, verdict: Verdict) -> bool:
+        """Whether this may be decided about a call. One that runs then is claimed."""
+        if isinstance(verdict, Allow) and verdict.value is UNSET:
+            with anyio.CancelScope(shield=True):  # who is cancelled in between does not know whether the claim stands
+                receipt = await self._book.take(name)
+            if receipt is not None:
+                self._unused[execution_id] = name, receipt
+            return receipt is not None
+        if not await self._book.is_taken(name):
+            return True
+        self._too_late.add(execution_id)
+        return not isinstance(verdict, Allow)
 
     async def give_back(self) -> None:
         """What cannot have started. No run begins with this claim any more."""
@@ -102,7 +108,7 @@ class Claim:
         verdict = await self._authorize(question)
         if isinstance(verdict, Allow):
             self._unused.pop(question.execution_id, None)
-        return verdict
+        return Deny(TOO_LATE) if question.execution_id in self._too_late else verdict
 
     def watch(self, flow: Flow[RunEvent, Conversation]) -> Flow[RunEvent, Conversation]:
         """The same run, at the end of which is given back what it did not use."""
@@ -159,10 +165,6 @@ def watching(start: Start) -> Start:
         return run.authorize.watch(flow) if isinstance(run.authorize, Claim) and isinstance(flow, Flow) else flow
 
     return begin
-
-
-def _runs(verdict: Verdict) -> bool:
-    return isinstance(verdict, Allow) and verdict.value is UNSET
 
 
 def _name(user: Any, thread_id: str, execution_id: str) -> str:

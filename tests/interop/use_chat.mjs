@@ -2,10 +2,10 @@
 //
 //   node use_chat.mjs API PLAN
 //
-// A step of the plan is {say: text}, {answer: {TOOL: approved}} or {give: {TOOL: output}}. With {stop: text} the button
-// is pressed when this text is there; with {resume: true} behind it, the answer is then picked up again. Each step ends
-// when the app is idle, after as many `responses`. {auto: {TOOL: output}} in the first step answers calls of a tool as
-// soon as they are there.
+// A step of the plan is {say: text}, {answer: {TOOL: approved}}, {give: {TOOL: output}} or {again: true}, which sends
+// what is there once more. With {stop: text} the button is pressed when this text is there; with {resume: true} behind
+// it, the answer is then picked up again. Each step ends when the app is idle, after as many `responses`. {auto: {TOOL:
+// output}} in the first step answers calls of a tool as soon as they are there.
 import { JSDOM } from 'jsdom';
 
 const dom = new JSDOM('<main></main>', { url: 'http://127.0.0.1/' });
@@ -71,6 +71,7 @@ await until(() => chat !== undefined);
 for (const step of plan) {
   const before = seen.finished.length;
   if (step.say !== undefined) void chat.sendMessage({ text: step.say });
+  if (step.again) void chat.sendMessage();
   for (const [tool, approved] of Object.entries(step.answer ?? {})) {
     for (const part of calls(tool)) void chat.addToolApprovalResponse({ id: part.approval.id, approved });
   }

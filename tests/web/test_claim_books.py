@@ -1,4 +1,4 @@
-"""Whatever comes in between, a name is held by one at a time."""
+"""Whatever comes in between, a name is held by one at a time; and no run begins with a claim that was given back."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,12 +6,18 @@ import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from starlette.exceptions import HTTPException
 
-from streamkit.errors import JournalError
+from streamkit.approval import Allow, allow_all
+from streamkit.errors import JournalError, RunStopped
+from streamkit.flows import Flow, Sink
+from streamkit.history import Conversation
 from streamkit.journal.entry import Entry, Numbered
 from streamkit.journal.memory import MemoryStore
 from streamkit.journal.store import PAGE
+from streamkit.tool_events import RunEvent
 from streamkit.web.claim_books import ClaimBook, RememberedClaims, StoredClaims
+from streamkit.web.claims import Claims
 
 from ..attacks import in_ticks
 
@@ -150,3 +156,51 @@ def test_what_is_too_old_is_forgotten(backend: str) -> None:
         assert await book.is_taken("a"), "it is another's now"
 
     in_ticks(backend, main)
+
+
+async def test_no_run_begins_behind_the_end_of_its_response() -> None:
+    claims = Claims(None, outlives_response=False)
+    claim = await claims.take("ann", "t", {"t.0": Allow()}, allow_all)
+    run: Flow[RunEvent, Conversation] = claim.watch(Flow(_ends))
+    await claim.end()
+    with pytest.raises(RunStopped):
+        await run
+    again = await claims.take("ann", "t", {"t.0": Allow()}, allow_all)
+    await again.watch(Flow(_ends))
+    await again.end()
+
+
+async def test_what_was_let_run_is_given_no_other_result() -> None:
+    claims = Claims(None, outlives_response=False)
+    by_hand = {"t.0": Allow(value="sent by hand")}
+    for _ in range(2):
+        await claims.take("ann", "t", by_hand, allow_all)  # nothing runs for it
+    await claims.take("ann", "t", {"t.0": Allow()}, allow_all)
+    with pytest.raises(HTTPException) as raised:
+        await claims.take("ann", "t", by_hand, allow_all)
+    assert raised.value.status_code == 409
+
+
+async def test_of_requests_that_share_a_call_one_gets_all_of_its_own() -> None:
+    claims = Claims(None, outlives_response=False)
+    taken: list[frozenset[str]] = []
+
+    async def take(*execution_ids: str) -> None:
+        try:
+            await claims.take("ann", "t", dict.fromkeys(execution_ids, Allow()), allow_all)
+        except HTTPException:
+            return
+        taken.append(frozenset(execution_ids))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(take, "a", "b")
+        tasks.start_soon(take, "b", "a")
+        tasks.start_soon(take, "b", "c")
+    assert len(taken) == 1
+    (left,) = frozenset("abc") - taken[0]
+    await take(left)
+    assert taken[1:] == [{left}], "what the refused ones had claimed is free again"
+
+
+async def _ends(out: Sink[RunEvent]) -> Conversation:
+    return Conversation()
