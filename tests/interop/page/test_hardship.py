@@ -55,6 +55,20 @@ def test_a_hundred_thousand_characters_are_all_there(chat: Chat) -> None:
         expect(chat.answer.locator("p")).to_have_count(240)
 
 
+def test_messages_may_be_longer_than_what_a_tab_keeps(chat: Chat) -> None:
+    count_of_messages, long = 7, "a" * 900_000
+    with chats(ScriptedModel(*[["Read."]] * count_of_messages)) as url:
+        chat.page.goto(url)
+        for number in range(count_of_messages):
+            chat.page.locator("#wish").evaluate("(wish, text) => (wish.value = text)", f"{number}{long}")
+            chat.button("Send").click()
+            expect(chat.page.locator(".run")).to_have_count(number + 1)
+            chat.ends("Answered")
+        chat.page.reload()
+        expect(chat.page.locator(".wish").last).to_have_text(re.compile(f"^{number}a+ …$"))
+        chat.ends("Answered")
+
+
 def test_what_is_read_does_not_move_while_more_comes(chat: Chat) -> None:
     gate = Gate()
     lines = [f"Line {number}\n\n" for number in range(200)]

@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from streamkit import (
     Tool,
+    tool,
 )
 from streamkit.testing import ScriptedModel, call
 
@@ -52,6 +53,27 @@ def test_a_call_is_edited_and_what_does_not_fit_is_told(chat: Chat) -> None:
         expect(chat.card("send", "done").locator("dd")).to_have_text(["Bob", "We meet at noon.", "2"])
     assert told(model) == ["2 to Bob: We meet at noon."]
     chat.forgive("409")
+
+
+def test_what_is_not_edited_stays_as_it_was(chat: Chat) -> None:
+    paid: list[object] = []
+
+    @tool(approval=True)
+    async def pay(account: int, others: list[int], text: str, copies: int) -> str:
+        """Pay."""
+        paid.append((account, others, text, copies))
+        return "paid"
+
+    written = {"account": 1234567890123456789, "others": [-9007199254740993], "text": "\r\n a\rb ", "copies": 1}
+    with chats(ScriptedModel([call("pay", written)], ["Paid."]), pay) as url:
+        chat.page.goto(url)
+        chat.say("Pay")
+        expect(chat.card("pay", "waiting").locator("dd").first).to_have_text("1234567890123456789")
+        chat.button("Edit").click()
+        chat.page.get_by_label("copies").fill("1234567890123456787")
+        chat.button("Run with these").click()
+        expect(chat.answer).to_have_text("Paid.")
+    assert paid == [(1234567890123456789, [-9007199254740993], "\r\n a\rb ", 1234567890123456787)]
 
 
 def test_a_denial_has_a_reason_that_the_model_reads(chat: Chat) -> None:
