@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable, Hashable, Iterator
 from functools import lru_cache, partial
-from typing import Any, Literal, NamedTuple, TypeGuard
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -30,11 +30,13 @@ class Bar(msgspec.Struct, frozen=True):
     @property
     def share(self) -> float:
         """From 0 to 1."""
-        return min(max(self.done / self.total, 0.0), 1.0)
+        return min(max(self.done / self.total, 0.0), 1.0) if _is_share(self.done, self.total) else 0.0
 
     @property
     def amount(self) -> str:
-        """As a person reads it: `12.4 of 20.0 MB`, `3 of 40`, `62 %`."""
+        """As a person reads it: `12.4 of 20.0 MB`, `3 of 40`, `62 %`; empty where the numbers say nothing."""
+        if not _is_share(self.done, self.total):
+            return ""
         if self.unit == "percent":
             return f"{self.done:.0f} %"
         if self.unit == "bytes":
@@ -59,8 +61,9 @@ def bar_of(data: Any) -> Bar | None:
         get = partial(_attribute, data)
     if names is None:
         return None
-    done, total = get(names.done), 100 if names.total is None else get(names.total)
-    if not (_is_number(done) and _is_number(total) and total > 0):
+    done: Any = get(names.done)
+    total: Any = 100 if names.total is None else get(names.total)
+    if not _is_share(done, total):
         return None
     text = get(names.text) if names.text is not None else None
     return Bar(done, total, text if isinstance(text, str) else "", names.unit)
@@ -106,5 +109,10 @@ def _pairs(names: list[str]) -> Iterator[tuple[str, str | None]]:
     yield from ((name, None) for name in PERCENT if name in names)
 
 
-def _is_number(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _is_share(done: Any, total: Any) -> bool:
+    return _is_number(done) and _is_number(total) and total > 0
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it can be counted with: no infinity, and no whole number that is too long for a float."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max

@@ -97,7 +97,7 @@ class CardScreen(Screen):
         await self._draw_in_turn()
 
     def cut(self, why: str) -> None:
-        self._run.close(why)
+        self._run.close(on_one_line(why))
         self._settle()
         self._run, self._waits = Run(self._describe), ""
 

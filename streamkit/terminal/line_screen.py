@@ -37,7 +37,7 @@ from ..turns import (
 )
 from .bars import Bar
 from .blocks import Describe, described
-from .output import TextOutput
+from .output import PIECE_CHARACTERS, TextOutput
 from .screen import Screen
 from .words import on_one_line, outcome, shown, titled, visible, why_cut, why_dropped
 
@@ -95,7 +95,7 @@ class LineScreen(Screen):
 
     def cut(self, why: str) -> None:
         if why and (self._calls or self._open):
-            self._why_cut = why
+            self._why_cut = on_one_line(why)
         self._calls.clear()
         self._tenths.clear()
         self._inner_text.clear()
@@ -180,13 +180,15 @@ class LineScreen(Screen):
         if tenths != self._tenths.get(call, 0):
             self._tenths[call] = tenths
             said = "" if data.unit == "percent" else f", {data.amount}"
-            yield "tool runs", f"{title}: {tenths * 10} %{said}{data.text and f', {data.text}'}"
+            yield "tool runs", f"{title}: {round(data.share * 100)} %{said}{data.text and f', {data.text}'}"
 
     def _said(self, path: Path, event: object) -> Iterator[Line]:
         match event:
             case TextDelta(text=text) | RefusalDelta(text=text):  # of an inner run: lines of some width, when full
-                *full, self._inner_text[path] = _wrapped(f"{self._inner_text.get(path, '')}{text}")
-                yield from (("model says", line) for line in full if line.strip())
+                for start in range(0, len(text), PIECE_CHARACTERS):  # textwrap cuts a long word again and again
+                    rest = self._inner_text.get(path, "")
+                    *full, self._inner_text[path] = _wrapped(rest + text[start : start + PIECE_CHARACTERS])
+                    yield from (("model says", line) for line in full if line.strip())
             case TurnEnded(turn=turn):
                 yield from self._rest_of(path)
                 if why := why_cut(turn):

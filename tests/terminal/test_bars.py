@@ -64,6 +64,7 @@ def test_numbers_of_a_whole_are_a_bar(data: Any, bar: Bar) -> None:
         {"done": "3", "total": 4},
         {"done": 0, "total": 0},
         {"done": math.nan, "total": 4},
+        {"done": 10**400, "total": 4},
         {"done": 3, "total": None},
         {"total": 4, "file": "a"},
         {1: 2, "total": 4},
@@ -89,3 +90,9 @@ def test_anything_else_is_none(data: Any) -> None:
 )
 def test_a_bar_is_read_as_an_amount(bar: Bar, read: str) -> None:
     assert bar.amount == read
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, 10**400])
+def test_a_bar_of_numbers_that_say_nothing_is_empty(number: float) -> None:
+    for bar in (Bar(number, 4), Bar(1, number, unit="bytes"), Bar(number, number, unit="percent"), Bar(1, 0)):
+        assert (bar.share, bar.amount) == (0, "")

@@ -295,10 +295,13 @@ async def test_usage_is_told_in_the_end_with_that_of_inner_runs() -> None:
 async def test_a_text_that_is_cut_off_says_so() -> None:
     screen, emulator = screen_of()
     await screen.put(TextDelta("Once there was"))
-    screen.cut("stopped")
+    screen.cut("stopped\nby \x1b[2J")
     await screen.end()
 
-    assert [line.strip() for line in emulator.lines if line] == ["Once there was", "stopped"]
+    assert [line.strip() for line in emulator.lines if line] == [
+        "Once there was",
+        "stopped by \N{REPLACEMENT CHARACTER}[2J",
+    ]
 
 
 async def test_what_is_inside_of_a_call_is_cut_off_with_it() -> None:

@@ -61,6 +61,10 @@ async def test_each_step_of_a_call_is_a_line() -> None:
     ]
 
 
+async def test_what_is_done_between_two_tenths_is_told_as_it_is() -> None:
+    assert await lines(Intermediate("a", "copy", {"done": 1, "total": 3})) == ["  tool runs     a: 33 %, 1 of 3"]
+
+
 async def test_text_goes_out_as_it_comes() -> None:
     out = io.StringIO()
     screen = LineScreen(out, as_it_is)
@@ -113,10 +117,16 @@ async def test_a_run_that_is_cut_off_says_so(event: object) -> None:
     out = io.StringIO()
     screen = LineScreen(out, as_it_is)
     await screen.put(event)
-    screen.cut("stopped")
+    screen.cut("stopped\nby \x1b[2J")
     await screen.end()
 
-    assert out.getvalue().endswith("  stopped\n")
+    assert out.getvalue().endswith("  stopped by \N{REPLACEMENT CHARACTER}[2J\n")
+
+
+async def test_a_word_of_an_inner_run_that_is_very_long_takes_no_longer_than_its_lines() -> None:
+    told = await lines(ToolStarted("x", "a", "agent", {}), Intermediate("a", "agent", event=TextDelta("x" * 2_000_000)))
+    assert len(told) > 2_000_000 // 84
+    assert all(line.endswith("x") and len(line) < 110 for line in told[1:])
 
 
 async def test_what_is_long_is_cut() -> None:
