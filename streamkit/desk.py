@@ -20,13 +20,14 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from threading import get_ident
 from typing import Any, cast
 
 import anyio
 from msgspec import UNSET
 
 from .approval import Allow, Authorize, Card, Deny, Question, Undecided, Verdict
-from .errors import VerdictRefused
+from .errors import FlowError, VerdictRefused
 from .history import Conversation
 from .toolkit import ValidCall
 
@@ -48,10 +49,17 @@ class _Open:
     question: Question
     decided: anyio.Event = field(default_factory=anyio.Event)
     verdict: Verdict | None = None
+    thread: int = field(default_factory=get_ident)
+
+    def check_thread(self) -> None:
+        """Raise FlowError in another thread than that of the run: its event loop would not hear of a verdict there."""
+        if get_ident() != self.thread:
+            raise FlowError("a verdict is given in the thread of the run: anyio.from_thread.run_sync(desk.allow, …)")
 
 
 class ApprovalDesk:
-    """Decides about the calls of one run, those of inner runs too, by asking people. Used from one event loop.
+    """Decides about the calls of one run, those of inner runs too, by asking people. Used from one event loop; in
+    another thread FlowError says how.
 
     needs: which calls are asked about; an error in it means that one is. timeout_seconds: a question that nobody
     answers in this time is denied; None waits for ever.
@@ -144,6 +152,8 @@ class ApprovalDesk:
 
     def close(self) -> None:
         """Nobody is there any more: what waits, and what will be asked for, stays Pending."""
+        for waiting in self._open.values():
+            waiting.check_thread()
         self._closed = True
         for execution_id in tuple(self._open):
             self._decide(execution_id, Undecided())
@@ -162,6 +172,8 @@ class ApprovalDesk:
     def _question(self, execution_id: str, *, early: bool) -> _Open | None:
         """The question that waits for a verdict; None for one to come."""
         waiting = self._open.get(execution_id)
+        if waiting is not None:
+            waiting.check_thread()
         if waiting is not None and waiting.decided.is_set():
             raise VerdictRefused(f"{execution_id} is answered already")
         if waiting is not None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from threading import get_ident
 from types import MappingProxyType
 
-from .errors import NotRunning
+from .errors import FlowError, NotRunning
 from .items import ToolCall
 from .tool_events import ToolResult
 
@@ -21,7 +22,7 @@ class Running:
 
     def __init__(self) -> None:
         self._calls: dict[str, ToolCall] = {}
-        self._cancels: dict[str, Cancel] = {}
+        self._cancels: dict[str, tuple[Cancel, int]] = {}  # with the thread in which it may be done
         self._results: dict[str, ToolResult] = {}
 
     @property
@@ -38,19 +39,25 @@ class Running:
         """Cancel one call: it is cleaned up and answered with Failure(cancelled), and the others go on.
 
         reason: the model reads it. A value that the tool gives all the same, from a part that it shields, counts.
-        Raises NotRunning where there is no such call, or it has its result.
+        Raises NotRunning where there is no such call, or it has its result, and FlowError in another thread than that
+        of the run.
         """
         if execution_id not in self._cancels:
             known = "has ended" if execution_id in self._results else "is not known"
             raise NotRunning(f"call {execution_id} {known}")
-        self._cancels[execution_id](reason)
+        cancel, thread = self._cancels[execution_id]
+        if get_ident() != thread:
+            raise FlowError(
+                "a call is cancelled in the thread of its run: anyio.from_thread.run_sync(running.cancel, …)"
+            )
+        cancel(reason)
 
     # For the executor
 
     def enter(self, execution_id: str, call: ToolCall, cancel: Cancel) -> None:
         """A call has been taken."""
         self._calls[execution_id] = call
-        self._cancels[execution_id] = cancel
+        self._cancels[execution_id] = cancel, get_ident()
         self._results.pop(execution_id, None)
 
     def leave(self, execution_id: str, result: ToolResult | None) -> None:

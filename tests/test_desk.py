@@ -2,16 +2,19 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import anyio
+import anyio.from_thread
+import anyio.to_thread
 import msgspec
 import pytest
 
 from streamkit.approval import Allow, Authorize, Card, Deny, Undecided, Verdict, allow_all
 from streamkit.decorators import tool
 from streamkit.desk import ApprovalDesk, from_verdicts
-from streamkit.errors import VerdictRefused
+from streamkit.errors import FlowError, VerdictRefused
 from streamkit.execute import execute_all
 from streamkit.flows import Sink
 from streamkit.history import Conversation
@@ -259,6 +262,20 @@ def test_a_desk_that_cannot_work_is_refused_where_it_is_made() -> None:
 async def test_a_desk_in_place_of_its_function_is_told() -> None:
     with pytest.raises(TypeError, match=r"such as desk\.authorize, not ApprovalDesk"):
         await execute_all(TOOLS, [], authorize=ApprovalDesk())  # type: ignore[arg-type]
+
+
+async def test_a_verdict_from_another_thread_is_refused_and_changes_nothing() -> None:
+    desk = ApprovalDesk()
+    async with execute_all(TOOLS, calls(("send", {"to": "Ann"})), authorize=desk.authorize).open() as events:
+        async for event in events:
+            if isinstance(event, ApprovalRequested):
+                with pytest.raises(FlowError, match=r"from_thread\.run_sync\(desk\.allow"):
+                    await anyio.to_thread.run_sync(desk.allow, event.execution_id)
+                with pytest.raises(FlowError):
+                    await anyio.to_thread.run_sync(desk.close)
+                allow = partial(desk.allow, event.execution_id)
+                await anyio.to_thread.run_sync(anyio.from_thread.run_sync, allow)
+    assert sent == ["Ann"]
 
 
 async def test_a_closed_desk_leaves_its_calls_pending() -> None:

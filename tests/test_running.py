@@ -4,12 +4,14 @@ import threading
 from collections.abc import AsyncIterator, Callable
 
 import anyio
+import anyio.from_thread
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
 
 from streamkit.approval import Allow, Question, Undecided, Verdict
 from streamkit.decorators import streaming_tool, tool
-from streamkit.errors import NotRunning
+from streamkit.errors import FlowError, NotRunning
 from streamkit.execute import execute_all
 from streamkit.items import ToolCall
 from streamkit.reducers import Reducer, count
@@ -149,6 +151,17 @@ async def test_what_does_not_run_cannot_be_cancelled() -> None:
     await execute_all(TOOLS, calls(("write", "b")), running=running)
     with pytest.raises(NotRunning, match=r"t\.0 has ended"):
         running.cancel("t.0")
+
+
+async def test_another_thread_is_told_how_to_cancel() -> None:
+    running = Running()
+    async with execute_all(TOOLS, calls(("watch", "a")), running=running).open() as events:
+        async for event in events:
+            if isinstance(event, Intermediate):
+                with pytest.raises(FlowError, match=r"from_thread\.run_sync\(running\.cancel"):
+                    await anyio.to_thread.run_sync(running.cancel, "t.0")
+                await anyio.to_thread.run_sync(anyio.from_thread.run_sync, running.cancel, "t.0", "enough")
+    assert events.value == (cancelled("c0", "watch", "enough"),)
 
 
 async def test_results_are_there_after_everything_was_cancelled() -> None:
