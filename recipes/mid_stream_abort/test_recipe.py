@@ -16,8 +16,10 @@ import anyio
 from streamkit import History, Message, Output, RunEvent, ToolCall, ToolInputDelta, ToolOutput, ToolStarted
 from streamkit.testing import ScriptedModel, call, check_history
 
+from .__main__ import QUESTIONS
 from .kept import kept
 from .recipe import REASON, Desk, Question, answer
+from .scripted import scripted_model
 
 QUESTION = Question("Write a report of 3 pages.", calls=True)
 DIALECTS = ("openai-chat", "openai-responses", "anthropic", "gemini", "ollama")
@@ -90,6 +92,19 @@ async def test_half_a_call_leaves_nothing(tmp_path: Path) -> None:
 
     assert history[1:] == (Message("assistant", "I write it. "),)
     assert not any(isinstance(item, ToolCall) for item in history)
+
+
+async def test_the_script_has_an_answer_where_nobody_stops_anything(tmp_path: Path) -> None:
+    history: History = ()
+    script = scripted_model(pause_seconds=0)
+    desk = Desk(tmp_path, print, page_seconds=0)
+    for question in QUESTIONS:
+        history = await answer(script, history, question, desk=desk, stop=anyio.sleep_forever, show=ignore)
+    assert [item.text[:22] for item in history if isinstance(item, Message) and item.role == "assistant"] == [
+        "Once there was a fox w",
+        "The report is written.",
+        "You have asked 3 thing",
+    ]
 
 
 # The program
