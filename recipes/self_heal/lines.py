@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterator
 
 from streamkit import (
     Conversation,
@@ -22,6 +23,7 @@ from streamkit.terminal import visible
 from .recipe import MAX_REPAIRS, Scene, mended, play
 
 LABEL_WIDTH = 17
+NARROW = 50
 
 
 async def show_scene(model: Model, scene: Scene) -> None:
@@ -57,10 +59,18 @@ def show_end(conversation: Conversation) -> None:
 
 
 def put(label: str, text: str) -> None:
-    """One labelled text; in a terminal it is as wide as there is room beside the label."""
-    room = shutil.get_terminal_size().columns - LABEL_WIDTH - 3 if sys.stdout.isatty() else sys.maxsize
-    lines = visible(text).split("\n")
-    rows = [row for line in lines for row in textwrap.wrap(line, max(room, 20), subsequent_indent="  ")]
-    for row in rows:
-        print(f"  {label:<{LABEL_WIDTH}}{row}", flush=True)
-        label = ""
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    for row in labelled(label, text, columns):
+        print(row, flush=True)
+
+
+def labelled(label: str, text: str, columns: int) -> Iterator[str]:
+    """The rows of a text beside its label; where there is no room for that, below it."""
+    indent = LABEL_WIDTH
+    if columns < NARROW:
+        yield f"  {label}"
+        label, indent = "", 2
+    for line in visible(text).split("\n"):
+        for row in textwrap.wrap(line, max(columns - indent - 3, 10), subsequent_indent="  "):
+            yield f"  {label:<{indent}}{row}"
+            label = ""

@@ -10,7 +10,7 @@ import pytest
 from streamkit import Failure, Output, RunEvent, ToolOutput, ToolStarted
 from streamkit.testing import ScriptedModel, call, check_grammar
 
-from .lines import show_scene
+from .lines import labelled, show_scene
 from .recipe import MAX_REPAIRS, SCENES, TOOLS, Scene, mended, play, untyped
 from .scripted import scripted_model
 
@@ -64,6 +64,21 @@ async def test_a_model_is_told_the_types_only_when_it_has_erred(then_held: bool,
     told = [request.tools[0].parameters["properties"]["guests"]["type"] for request in model.requests]
     assert told == ["string", types, "string"]
     assert [request.tool_choice for request in model.requests] == ["auto", "required", "auto"]
+
+
+def test_a_text_stands_beside_its_label_or_below_it() -> None:
+    told = "- day: expected one\n- guests: required"
+    assert list(labelled("model is told", told, 80)) == [
+        "  model is told    - day: expected one",
+        "                   - guests: required",
+    ]
+    assert list(labelled("model is told", told, 20)) == [
+        "  model is told",
+        "    - day: expected",
+        "      one",
+        "    - guests:",
+        "      required",
+    ]
 
 
 def test_without_types_every_argument_is_text_and_has_its_description() -> None:
