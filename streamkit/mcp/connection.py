@@ -22,6 +22,7 @@ from ..flows import Flow, Sink
 from ..groups import LoneErrorGroup, without_cancellations
 from ..toolkit import Toolkit
 from ..tools import Tool
+from .child import spawned
 from .exchange import Exchange, Progress, lost
 from .remote_tools import RemoteToolOptions, tools_of
 from .sdk import MODERN_PROTOCOL_VERSIONS, Client, ProgressFnT, StdioServerParameters, types
@@ -62,7 +63,8 @@ class Connection:
     ) -> None:
         if not re.fullmatch(r"[a-zA-Z0-9_-]{0,32}", prefix):
             raise DefinitionError(f"prefix {prefix!r}: at most 32 letters, digits, _ and -")
-        client = target if isinstance(target, Client) else Client(_forgiving(target))
+        target = spawned(target) if isinstance(target, StdioServerParameters) else target
+        client = target if isinstance(target, Client) else Client(target)
         if client._entered:
             raise DefinitionError("the client is open already: give it before, since whoever opens it has to close it")
         Tool(name="any", description="any", input={"type": "object"}, **options)  # or else each tool would be left out
@@ -243,13 +245,6 @@ class Connection:
             logger.debug("the server %s does not tell of changes any more", self.name, exc_info=error)
         finally:
             self.tells_of_changes = False
-
-
-def _forgiving(target: Any) -> Any:
-    """At a byte that is no UTF-8 the SDK stops to read, and nobody hears of it: it becomes a replacement character."""
-    if isinstance(target, StdioServerParameters) and "encoding_error_handler" not in target.model_fields_set:
-        return target.model_copy(update={"encoding_error_handler": "replace"})
-    return target
 
 
 async def _list_tools(client: Client, hear: ProgressFnT) -> list[types.Tool]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 try:
     import mcp_types as types
     from mcp import Client, StdioServerParameters
+    from mcp.client.stdio import stdio_client
     from mcp.server import Server, ServerRequestContext
     from mcp.server.stdio import stdio_server
     from mcp.shared.dispatcher import ProgressFnT
@@ -21,6 +22,7 @@ __all__ = [
     "Server",
     "ServerRequestContext",
     "StdioServerParameters",
+    "stdio_client",
     "stdio_server",
     "types",
 ]

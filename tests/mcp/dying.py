@@ -23,6 +23,7 @@ def answer(message: dict[str, Any]) -> dict[str, Any] | None:
         case "tools/list", _:
             return TOOLS
         case "tools/call", "die":
+            os.write(2, b"first\nlast w\xffrds")
             os._exit(1)
         case "tools/call", "pid":
             return {"content": [{"type": "text", "text": str(os.getpid())}]}
