@@ -48,9 +48,9 @@ class Bar(msgspec.Struct, frozen=True):
 _SIZES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
-def bar_of(data: Any) -> Bar | None:
+def progress_of(data: Any) -> Bar | str | None:
     """The progress that a record or a dict tells of: `done` and `total`, `number` and `of`, `bytes` and `total_bytes`,
-    `percent`, and the like. None for anything else.
+    `percent`, and the like; in words where its total is None, so that nobody knows of how much. None for anything else.
     """
     get: Callable[[str], Any]
     if isinstance(data, dict):
@@ -63,10 +63,11 @@ def bar_of(data: Any) -> Bar | None:
         return None
     done: Any = get(names.done)
     total: Any = 100 if names.total is None else get(names.total)
-    if not _is_share(done, total):
-        return None
     text = get(names.text) if names.text is not None else None
-    return Bar(done, total, text if isinstance(text, str) else "", names.unit)
+    text = text if isinstance(text, str) else ""
+    if _is_share(done, total):
+        return Bar(done, total, text, names.unit)
+    return text or f"{done:,.12g}" if total is None and _is_number(done) else None
 
 
 def _attribute(data: Any, name: str) -> Any:

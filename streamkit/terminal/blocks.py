@@ -35,7 +35,7 @@ from ..turns import (
     TurnRestarted,
     TurnStarted,
 )
-from .bars import Bar, bar_of
+from .bars import Bar, progress_of
 from .tails import TAIL_CHARACTERS, Fields, Tail
 from .words import on_one_line, shown, why_cut, why_dropped
 
@@ -57,7 +57,7 @@ def as_it_is(data: Any) -> Any:
 def described(data: Any, describe: Describe) -> Any:
     """Text, a bar where there are numbers for one, None for nothing, or else what it is."""
     data = describe(data)
-    return data if isinstance(data, str | Bar) else bar_of(data) or data
+    return data if isinstance(data, str | Bar) else progress_of(data) or data
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -34,11 +35,13 @@ class _PrintsTo(io.TextIOBase):
         self._printed = printed
         self._behind = behind
         self._line = ""
+        self._lock = threading.Lock()
 
     def write(self, text: str) -> int:
-        *lines, self._line = f"{self._line}{text}".split("\n")
-        for line in lines:
-            self._printed.add(line)
+        with self._lock:
+            *lines, self._line = f"{self._line}{text}".split("\n")
+            for line in lines:
+                self._printed.add(line)
         return len(text)
 
     def finish(self) -> None:

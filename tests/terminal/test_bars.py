@@ -10,7 +10,7 @@ import msgspec
 import pydantic
 import pytest
 
-from streamkit.terminal.bars import Bar, bar_of
+from streamkit.terminal.bars import Bar, progress_of
 
 
 class Struct(msgspec.Struct):
@@ -51,8 +51,19 @@ class Pair(NamedTuple):
     ],
 )
 def test_numbers_of_a_whole_are_a_bar(data: Any, bar: Bar) -> None:
-    assert bar_of(data) == bar
+    assert progress_of(data) == bar
     assert 0 <= bar.share <= 1
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ({"progress": 3.0, "total": None, "message": "three of them"}, "three of them"),
+        ({"progress": 3_000.0, "total": None, "message": None}, "3,000"),
+    ],
+)
+def test_how_far_something_is_of_nobody_knows_what_is_told_in_words(data: Any, told: str) -> None:
+    assert progress_of(data) == told
 
 
 @pytest.mark.parametrize(
@@ -65,7 +76,7 @@ def test_numbers_of_a_whole_are_a_bar(data: Any, bar: Bar) -> None:
         {"done": 0, "total": 0},
         {"done": math.nan, "total": 4},
         {"done": 10**400, "total": 4},
-        {"done": 3, "total": None},
+        {"done": math.inf, "total": None},
         {"total": 4, "file": "a"},
         {1: 2, "total": 4},
         dict.fromkeys(map(str, range(1000)), 1) | {"done": 1, "total": 2},
@@ -75,7 +86,7 @@ def test_numbers_of_a_whole_are_a_bar(data: Any, bar: Bar) -> None:
     ],
 )
 def test_anything_else_is_none(data: Any) -> None:
-    assert bar_of(data) is None
+    assert progress_of(data) is None
 
 
 @pytest.mark.parametrize(
