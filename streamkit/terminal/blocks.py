@@ -94,6 +94,10 @@ class Called:
     def ended(self) -> bool:
         return self.stage == "ended"
 
+    @property
+    def failed(self) -> bool:
+        return isinstance(self.result, Failure)
+
     def end(self, why: str = "") -> None:
         """why: what to say of what has not ended inside of it."""
         self.stage = "ended"
@@ -260,7 +264,3 @@ _TAKES: dict[type, Callable[[Run, Any], None]] = {
     Intermediate: Run._intermediate,
     Output: Run._output,
 }
-
-
-def failed(call: Called) -> bool:
-    return isinstance(call.result, Failure)

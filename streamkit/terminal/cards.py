@@ -16,7 +16,7 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.text import Text
 
 from .bars import Bar
-from .blocks import Called, Run, Said, Voice, failed
+from .blocks import Called, Run, Said, Voice
 from .rows import wrapped
 from .tails import TAIL_CHARACTERS, Tail
 from .words import on_one_line, outcome, shown, visible
@@ -79,13 +79,13 @@ def card_rows(call: Called, width: int, limit: int) -> list[Text]:
 def run_rows(run: Run, width: int, limit: int) -> list[Text]:
     """An inner run: the last rows of it."""
     rows: list[Text] = []
-    hidden = run.omitted
+    is_cut = run.omitted > 0
     for block in reversed(run.blocks):
         if len(rows) >= limit:
-            hidden += 1
+            is_cut = True
             break
         rows[:0] = said_rows(block, width, limit) if isinstance(block, Said) else card_rows(block, width, limit)
-    return [*([Text("…", "dim")] if hidden or len(rows) > limit else []), *rows[-limit:]]
+    return [*([Text("…", "dim")] if is_cut or len(rows) > limit else []), *rows[-limit:]]
 
 
 def _within(rows: list[Text], has_room: bool) -> list[Text]:
@@ -106,7 +106,7 @@ def _head(call: Called, inline: Text, width: int) -> Text:
 
 def _sign(call: Called) -> tuple[str, str]:
     if call.result is not None:
-        return ("✗", "red") if failed(call) else ("✓", "green")
+        return ("✗", "red") if call.failed else ("✓", "green")
     if call.ended:
         return "⊘", "yellow"
     if call.stage == "asked":
@@ -197,7 +197,7 @@ def _bar(call: Called, bar: Bar, width: int) -> Text:
 def _ending(call: Called, width: int) -> list[Text]:
     if call.result is not None:
         label, text = outcome(call.result)
-        return _last_rows(label, text, "red" if failed(call) else "green", width)
+        return _last_rows(label, text, "red" if call.failed else "green", width)
     if call.dropped:
         return _last_rows("dropped", call.dropped, "yellow", width)
     if call.interrupted:

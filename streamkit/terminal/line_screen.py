@@ -76,9 +76,7 @@ class LineScreen(Screen):
         self._next_turn = 0.0
 
     async def put(self, event: object) -> None:
-        if (
-            monotonic() >= self._next_turn
-        ):  # who sends without ever waiting lets others run here, and hears cancellation
+        if monotonic() >= self._next_turn:  # who never waits by themselves lets others run here, and hears cancellation
             await anyio.lowlevel.checkpoint()
             self._next_turn = monotonic() + TURN_SECONDS
         path, innermost = walk(event)  # type: ignore[arg-type]  # anything else has no path
