@@ -20,7 +20,7 @@ from ..journal.log import RunLog
 from ..wire.encoding import Encoder
 from .ended import Ended
 from .replay import Replaying, replayed, standing_of
-from .response import FlowResponse
+from .response import SHUTDOWN, FlowResponse
 from .runs import LiveRuns, Run, Start
 
 RUN_ID = "x-run-id"
@@ -61,14 +61,20 @@ class Host:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """The group of the app, in which runs that are written down go on until the block is left."""
-        async with LoneErrorGroup() as tasks:
-            self._tasks = tasks
-            try:
-                yield
-            finally:
-                self._tasks = None
-                tasks.cancel_scope.cancel()
+        """The group of the app, in which runs that are written down go on until the block is left.
+
+        No run is left behind: servers end their process when this is over, however much is still to be cleaned up.
+        """
+        try:
+            async with LoneErrorGroup() as tasks:
+                self._tasks = tasks
+                try:
+                    yield
+                finally:
+                    self._tasks = None
+                    tasks.cancel_scope.cancel()
+        finally:
+            await self.live.stop_all(SHUTDOWN)
 
     def new_run(self, run_id: str, conversation: Conversation | None, **about: Any) -> Run:
         """A run that has not begun. about: as of `Run`."""

@@ -123,6 +123,14 @@ class LiveRuns:
     def by_id(self) -> Mapping[str, Run]:
         return MappingProxyType(self._runs)
 
+    async def stop_all(self, reason: str) -> None:
+        """Stop the runs, and wait until they are over."""
+        runs = [*self._runs.values()]
+        for run in runs:
+            run.stop(reason)
+        for run in runs:
+            await run.over.wait()
+
     @contextmanager
     def entered(self, run: Run) -> Iterator[None]:
         """Let a run be found while the block is open. Raises HTTPException where there are too many."""

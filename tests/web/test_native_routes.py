@@ -1,5 +1,6 @@
 """Runs over HTTP in our own protocol: started, gone on with, decided about, cancelled; without a journal."""
 
+from functools import partial
 from typing import Any
 
 import anyio
@@ -15,7 +16,22 @@ from streamkit.tool_events import RunEvent
 from streamkit.web import RunRequest, app
 
 from ..attacks import Boom, nothing_left
-from .serving import Agent, Deletes, Hold, find, get, of_header, post, posting, run_id_of, text_of, types
+from .asgi import ask
+from .serving import (
+    JSON,
+    Agent,
+    Deletes,
+    Hold,
+    find,
+    get,
+    json_request,
+    of_header,
+    post,
+    posting,
+    run_id_of,
+    text_of,
+    types,
+)
 
 # Starting
 
@@ -153,6 +169,19 @@ async def test_a_client_that_leaves_cancels_its_run() -> None:
         asked.leave()
     assert hold.ended.is_set()
     assert (await get(served, f"/runs/{asked.headers['x-run-id']}")).json["ended"] == "interrupted"
+
+
+async def test_a_server_that_ends_leaves_no_run_behind() -> None:
+    hold = Hold()
+    served = app(Agent([call("hold")], tools=(hold.tool,)))
+    async with nothing_left(), anyio.create_task_group() as tasks:
+        async with served.lifespan():
+            asked = json_request({"message": "Hi"})
+            tasks.start_soon(partial(ask, served, "POST", "/runs", headers=JSON, exchange=asked))
+            await hold.began.wait()
+        assert hold.ended.is_set()
+        assert asked.is_whole
+    assert (asked.frames[-1]["type"], asked.frames[-1]["reason"]) == ("stopped", "the server is shutting down")
 
 
 async def test_a_run_that_is_cancelled_says_so_last() -> None:
