@@ -73,7 +73,7 @@ def _standard_files() -> Iterator[None]:
         redirect_stdout(sys.stdout or nowhere),  # None in a program that was started without
         redirect_stderr(sys.stderr or nowhere),
     ):
-        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
             sys.stdout.reconfigure(errors="replace")
         yield
 

@@ -93,9 +93,13 @@ def test_ctrl_c_cuts_off_what_waits_in_its_cleanup() -> None:
     assert reached == ["cleanup"]
 
 
-@pytest.mark.parametrize("shell", ["PYTHONIOENCODING=ascii", "exec >&-;", "exec >&- 2>&-;"])
+@pytest.mark.parametrize(
+    "shell", ["PYTHONIOENCODING=ascii", "LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0", "exec >&-;", "exec >&- 2>&-;"]
+)
 def test_no_program_ends_for_what_its_standard_output_lacks(shell: str) -> None:
-    program = 'import sys\nfrom streamkit.terminal import *\nasync def main():\n    print(sys.stdout.isatty(), "✓")'
+    program = (
+        'import sys\nfrom streamkit.terminal import *\nasync def main():\n    print(sys.stdout.isatty(), "\\u2713")'
+    )
     ends = f"{program}\nsys.exit(run_program(main))"
     command = f'{shell} "$0" -c "$1"'
     ended = subprocess.run(["sh", "-c", command, sys.executable, ends], cwd=ROOT, capture_output=True, check=False)
