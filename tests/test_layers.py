@@ -39,6 +39,7 @@ ROWS = (
         "typed_shapes",
         "pydantic_shapes",
         "schema_shapes",
+        "foreign_schemas",
         "shapes",
         "inputs",
         "reducers",

@@ -15,6 +15,7 @@ from typing import Any, TypedDict
 
 from ..errors import DefinitionError
 from ..flows import Flow, Sink
+from ..foreign_schemas import without_patterns
 from ..tool_events import Effects
 from ..tools import Tool
 from .exchange import Progress
@@ -61,14 +62,14 @@ def tools_of(
             yield Tool(
                 name=name,
                 description=(described.description or "").strip() or f"{described.name}, a tool of {origin}",
-                input=described.input_schema,
+                input=without_patterns(described.input_schema),
                 function=_function(described.name, call),
                 takes_sink=True,
                 origin=origin,
                 effects=effects,
                 **given,
             )
-        except DefinitionError as error:
+        except (DefinitionError, RecursionError) as error:
             logger.warning("a tool of the server %s is left out: %s", origin, error)
 
 

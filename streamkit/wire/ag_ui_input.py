@@ -22,6 +22,7 @@ import msgspec
 from ..approval import Allow, Authorize, Deny, Question, Verdict
 from ..desk import Needs, asks_for_marked, from_verdicts, must_ask
 from ..errors import DefinitionError, MessagesRefused, VerdictRefused
+from ..foreign_schemas import without_patterns
 from ..history import Conversation
 from ..items import Message, ToolCall, ToolOutput
 from ..redaction import Redact
@@ -221,7 +222,7 @@ def _tools(offered: tuple[Offered, ...] | list[Offered]) -> Toolkit:
 
 def _tool(offered: Offered) -> Tool[..., Any]:
     """A tool without a body: the client answers its calls, and checks them itself."""
-    schema = _without_patterns(offered.parameters or {})
+    schema = without_patterns(offered.parameters or {})
     if not isinstance(schema, dict):
         raise DefinitionError(f"tool {offered.name[:64]!r}: its parameters are no JSON Schema of an object")
     try:
@@ -233,20 +234,3 @@ def _tool(offered: Offered) -> Tool[..., Any]:
         )
     except RecursionError as error:
         raise DefinitionError(f"tool {offered.name[:64]!r}: its parameters are nested too deeply") from error
-
-
-_NAMED = ("properties", "$defs", "definitions", "dependentSchemas")
-_LITERAL = ("const", "enum", "default", "examples")
-
-
-def _without_patterns(schema: Any, *, names: bool = False) -> Any:
-    """A schema without regular expressions: one that takes for ever would hold up the server. names: they are keys."""
-    if isinstance(schema, list):
-        return [_without_patterns(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        key: value if key in _LITERAL and not names else _without_patterns(value, names=key in _NAMED and not names)
-        for key, value in schema.items()
-        if names or key not in ("pattern", "patternProperties")
-    }

@@ -114,3 +114,10 @@ async def test_options_are_those_of_every_tool() -> None:
 async def test_two_servers_are_one_toolkit_with_prefixes() -> None:
     first, second = await toolkit_of(listed("search"), prefix="web_"), await toolkit_of(listed("search"), prefix="db_")
     assert (first | second).names == ("web_search", "db_search")
+
+
+async def test_a_regular_expression_of_a_server_is_checked_by_the_server_alone() -> None:
+    schema = {"type": "object", "properties": {"word": {"type": "string", "pattern": "^(a+)+$"}}}
+    (found,) = await toolkit_of(listed("find", schema))
+    assert found.spec.parameters["properties"] == {"word": {"type": "string"}}
+    assert found.convert({"word": "a" * 40 + "!"}) == {"word": "a" * 40 + "!"}
