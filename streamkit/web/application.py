@@ -42,8 +42,8 @@ class WebApp:
     async def lifespan(self, host: object = None) -> AsyncIterator[None]:
         """For the application that this one is mounted in: `Starlette(…, lifespan=app.lifespan)`, so also FastAPI.
 
-        Served by itself it needs no such thing. Leaving the block cancels the runs that go on in the background, and
-        waits for their cleanup.
+        Served by itself it needs no such thing. Leaving the block ends the runs that go on, in the background and in
+        their responses, and waits for their cleanup.
         """
         async with self._host.running():
             yield
@@ -72,9 +72,10 @@ def app(
     running=run.running, journal=run.journal))`.
 
     start: makes the run of a request. What it raises before that, such as HTTPException(429), is the answer.
-    authenticate: the user who asks, from a request; plain or async. None is nobody, and answered with 401. What it
-    gives names the user: text, a number or a record of such, the same each time; a run belongs to the user who started
-    it, and to others it is unknown. Without it, who has the id of a run may watch and steer it; nobody guesses one.
+    authenticate: the user who asks, from a request; plain or async. None, False and what is empty are nobody, and
+    answered with 401. What it gives names the user: text, a number or a record of such, the same each time; a run
+    belongs to the user who started it, and to others it is unknown. Without it, who has the id of a run may watch and
+    steer it; nobody guesses one.
 
     journal: where runs are written down: then they may be watched by several, again, and from elsewhere, and go on
     after the process died. resumable: a client that leaves does not end its run; else it is cancelled within a second.
