@@ -89,6 +89,10 @@ class MemoryStore:
         finally:
             self._held.discard(run_id)
 
+    async def is_held(self, run_id: str) -> bool:
+        await anyio.lowlevel.checkpoint()
+        return run_id in self._held
+
 
 def _size(entries: Sequence[tuple[bytes, bool]]) -> int:
     return sum(len(written) for written, _ in entries)

@@ -22,6 +22,7 @@ from ..redaction import Redact
 from .entry import Entry, Numbered, Shown, decode, encode
 from .journals import Journal
 from .sqlite_database import Database
+from .sqlite_holds import HOLDS
 from .sqlite_reader import Reader, last_number
 from .sqlite_writer import Append, Take, Writer
 from .store import PAGE
@@ -97,6 +98,17 @@ class SqliteStore:
             yield
         finally:
             take.give_up()
+
+    async def is_held(self, run_id: str) -> bool:
+        await anyio.lowlevel.checkpoint_if_cancelled()
+
+        def ask(connection: sqlite3.Connection) -> bool:
+            try:
+                return HOLDS.has(self.path, run_id)
+            except OSError as error:
+                raise JournalError(f"who holds a run of the journal {self.path} cannot be told: {error}") from error
+
+        return await self._reader.do(ask, bool)
 
     async def aclose(self) -> None:
         """Close the file. It is opened again if the store is used again."""

@@ -46,8 +46,7 @@ class Holds(Guarded):
 
     def take(self, path: str, run_id: str) -> bool:
         """Whether the run was free, and is held now. Raises OSError, and JournalError on a system without locks."""
-        if fcntl is None:
-            raise JournalError("a run can be driven only on a system with locks on files, and this one has none")
+        _check_system()
         with self.lock:
             file = self._files.get(path) or _File(os.open(f"{path}-holds", os.O_RDWR | os.O_CREAT, 0o666), set())
             try:
@@ -59,6 +58,19 @@ class Holds(Guarded):
             finally:
                 if not file.run_ids:
                     os.close(file.descriptor)
+
+    def has(self, path: str, run_id: str) -> bool:
+        """Whether a process holds the run. Nothing is taken, so this stands in nobody's way. Raises as `take` does."""
+        _check_system()
+        with self.lock:
+            file = self._files.get(path)
+            if file is not None:
+                return run_id in file.run_ids or _is_locked(file.descriptor, run_id)
+            descriptor = os.open(f"{path}-holds", os.O_RDWR | os.O_CREAT, 0o666)
+            try:
+                return _is_locked(descriptor, run_id)
+            finally:
+                os.close(descriptor)
 
     def release(self, path: str, run_id: str) -> None:
         """Let somebody else drive the run. Nothing happens in a child that was forked meanwhile: it never held it."""
@@ -83,17 +95,41 @@ class Holds(Guarded):
 HOLDS = Holds()
 
 
+def _check_system() -> None:
+    if fcntl is None:
+        raise JournalError("a run can be driven only on a system with locks on files, and this one has none")
+
+
+def _is_locked(descriptor: int, run_id: str) -> bool:
+    """Whether another process has locked the byte of a run."""
+    if hasattr(fcntl, "F_OFD_GETLK"):
+        found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _flock(fcntl.F_WRLCK, run_id))
+        (kind,) = struct.unpack_from("h", found)
+        return bool(kind != fcntl.F_UNLCK)
+    if not _lock(descriptor, fcntl.F_WRLCK, run_id):
+        return True
+    _lock(descriptor, fcntl.F_UNLCK, run_id)  # held for no longer than this takes
+    return False
+
+
+def _flock(kind: int, run_id: str) -> bytes:
+    """struct flock of Linux: type, whence, start, length, process id (which has to be 0)."""
+    return struct.pack("hhqqi4x", kind, os.SEEK_SET, _place(run_id), 1, 0)
+
+
+def _place(run_id: str) -> int:
+    """The byte of a run. It is drawn from 2 ** 62, so no two of them are ever the same."""
+    return int.from_bytes(hashlib.sha256(run_id.encode(errors="surrogatepass")).digest()[:8]) >> 2
+
+
 def _lock(descriptor: int, kind: int, run_id: str) -> bool:
     """Lock or unlock the byte of a run; False where another process has locked it."""
-    # A run's byte is drawn from 2 ** 62, so no two of them are ever the same.
-    place = int.from_bytes(hashlib.sha256(run_id.encode(errors="surrogatepass")).digest()[:8]) >> 2
     try:
         if hasattr(fcntl, "F_OFD_SETLK"):
-            # struct flock of Linux: type, whence, start, length, process id (which has to be 0)
-            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", kind, os.SEEK_SET, place, 1, 0))
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _flock(kind, run_id))
         else:
             how = fcntl.LOCK_UN if kind == fcntl.F_UNLCK else fcntl.LOCK_EX | fcntl.LOCK_NB
-            fcntl.lockf(descriptor, how, 1, place)
+            fcntl.lockf(descriptor, how, 1, _place(run_id))
     except OSError as error:
         if error.errno in (EACCES, EAGAIN):
             return False

@@ -47,3 +47,7 @@ class JournalStore(Protocol):
         Raises RunIsHeld, which says by whom, while another holds it; one whose process is gone holds nothing.
         """
         ...
+
+    async def is_held(self, run_id: str) -> bool:
+        """Whether somebody drives a run. To ask keeps nobody from it."""
+        ...

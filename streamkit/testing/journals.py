@@ -132,14 +132,18 @@ async def _wakes_whoever_waits(store: JournalStore, writer: JournalStore) -> Non
 
 
 async def _is_held_by_one(store: JournalStore, other: JournalStore) -> None:
+    assert not await other.is_held("held"), "a run is held that nobody holds"
     async with store.hold("held"), store.hold("another"):
         told = ""
+        for asked in (store, other):
+            assert await asked.is_held("held"), "a run that is held is not told to be"
         try:
             async with other.hold("held"):
                 raise AssertionError("two hold one run")
         except RunIsHeld as refused:
             told = str(refused)
         assert "held" in told, f"RunIsHeld does not name the run: {told}"
+    assert not await store.is_held("held"), "a run is held that was let go"
     async with other.hold("held"):
         pass
     with anyio.move_on_after(math.inf) as scope:

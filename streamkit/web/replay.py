@@ -12,7 +12,7 @@ from typing import NamedTuple
 import anyio
 
 from .. import errors
-from ..errors import RunIsHeld, RunStopped
+from ..errors import RunStopped
 from ..flows import Flow, Sink
 from ..groups import LoneErrorGroup
 from ..history import Conversation
@@ -49,7 +49,7 @@ async def standing_of(journal: Journal, run_id: str) -> Standing | None:
     conversation = log.conversation or Conversation()
     (last,) = await journal.store.read(run_id, number - 1, limit=1)
     if not isinstance(last.entry, RunEnded):
-        return Standing(None if await _is_driven(journal, run_id) else "interrupted", conversation)
+        return Standing(None if await journal.store.is_held(run_id) else "interrupted", conversation)
     if last.entry.error is None:
         return Standing(conversation.ended or "unknown", conversation)
     name, _, message = last.entry.error.partition(": ")
@@ -58,14 +58,6 @@ async def standing_of(journal: Journal, run_id: str) -> Standing | None:
     if name == RunStopped.__name__:
         return Standing("stopped", conversation, RunStopped(message))
     return Standing("failed", conversation, _error_of(name, message))
-
-
-async def _is_driven(journal: Journal, run_id: str) -> bool:
-    try:
-        async with journal.store.hold(run_id):
-            return False
-    except RunIsHeld:
-        return True
 
 
 def _error_of(name: str, message: str) -> Exception:

@@ -54,6 +54,9 @@ class ChildStore:
             with anyio.CancelScope(shield=True):
                 await self.ask("release", number)
 
+    async def is_held(self, run_id: str) -> bool:
+        return bool(await self.ask("is_held", run_id=run_id))
+
     async def ask(self, do: str, number: int | None = None, **fields: Any) -> Any:
         number = number or next(self._numbers)
         came, answers = self._waiting[number] = anyio.Event(), []

@@ -30,7 +30,7 @@ class Request(msgspec.Struct):
 
 class Answer(msgspec.Struct):
     number: int
-    result: int | list[tuple[int, str]] | None = None
+    result: bool | int | list[tuple[int, str]] | None = None
     error: tuple[str, str] | None = None
 
 
@@ -48,7 +48,7 @@ class Child:
         except JournalError as error:
             reply(Answer(request.number, error=(type(error).__name__, str(error))))
 
-    async def do(self, request: Request) -> int | list[tuple[int, str]] | None:
+    async def do(self, request: Request) -> bool | int | list[tuple[int, str]] | None:
         run_id = request.run_id
         match request.do:
             case "append":
@@ -61,6 +61,8 @@ class Child:
                 return await self.store.last(run_id)
             case "wait":
                 await self.store.wait(run_id, request.after)
+            case "is_held":
+                return await self.store.is_held(run_id)
             case "hold":
                 async with self.store.hold(run_id):
                     reply(Answer(request.number))

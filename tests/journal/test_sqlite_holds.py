@@ -15,6 +15,7 @@ import pytest
 from streamkit.errors import RunIsHeld
 from streamkit.journal.entry import RunTaken
 from streamkit.journal.sqlite import SqliteStore
+from streamkit.journal.store import JournalStore
 
 from .child_stores import child_store
 
@@ -47,6 +48,23 @@ async def test_who_is_refused_is_told_who_holds_the_run_and_since_when(path: Pat
         with pytest.raises(RunIsHeld, match=f"process {os.getpid()} "):
             async with store.hold("r"):
                 pass
+
+
+async def test_whoever_asks_who_drives_a_run_stands_in_nobodys_way(path: Path) -> None:
+    store = SqliteStore(path)
+    async with child_store(path) as child, anyio.create_task_group() as tasks:
+
+        async def ask(asked: JournalStore) -> None:
+            for _ in range(20):
+                assert not await asked.is_held("r")
+
+        for asked in (store, child, store, child):
+            tasks.start_soon(ask, asked)
+        for _ in range(20):
+            assert await may_hold(store, "s")
+            async with store.hold("s"):
+                assert await child.is_held("s")
+                assert await store.is_held("s")
 
 
 async def test_a_run_is_free_as_soon_as_its_driver_is_killed(path: Path) -> None:

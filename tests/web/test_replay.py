@@ -15,6 +15,7 @@ from streamkit.errors import FlowError, JournalError, ProviderError
 from streamkit.flows import Flow
 from streamkit.history import Conversation
 from streamkit.items import user
+from streamkit.journal.entry import Entry, RunTaken, StateSaved
 from streamkit.journal.journals import Journal
 from streamkit.journal.memory import MemoryStore, memory_journal
 from streamkit.journal.sqlite import sqlite_journal
@@ -265,6 +266,28 @@ async def test_a_run_that_a_shutdown_cut_off_goes_on_and_its_frames_too() -> Non
         assert find(whole, "finish")["ended"] == "answer"
         assert [frame["#"] for frame in whole.frames] == list(range(1, len(whole.frames) + 1))
         assert (await post(served, "/runs", {"resume": run_id})).status == 409
+
+
+async def test_many_may_look_at_a_run_whose_process_died_while_somebody_goes_on_with_it(tmp_path: Path) -> None:
+    journal, run_id = sqlite_journal(tmp_path / "runs.db"), new_run_id(None)
+    entries: list[Entry] = [RunTaken("process 1"), StateSaved(0, Conversation((user("Hi"),)))]
+    await journal.store.append(run_id, entries, durable=True)
+    async with serving(Agent(["Ho"]), journal) as served:
+        told: list[Any] = []
+
+        async def look() -> None:
+            told.append((await get(served, f"/runs/{run_id}")).json["ended"])
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(10):
+                tasks.start_soon(look)
+                tasks.start_soon(get, served, f"/runs/{run_id}/stream")  # it ends, or this test would not
+        assert told == ["interrupted"] * 10
+        async with anyio.create_task_group() as tasks:
+            for _ in range(10):
+                tasks.start_soon(look)
+            asked = await post(served, "/runs", {"resume": run_id})
+        assert text_of(asked) == "Ho"
 
 
 async def test_a_run_that_goes_on_is_not_resumed_a_second_time() -> None:
