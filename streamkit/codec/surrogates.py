@@ -35,6 +35,8 @@ def whole(value: Any) -> Any:
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
         return [whole(item) for item in value]
+    if isinstance(value, tuple):
+        return tuple(whole(item) for item in value)
     if isinstance(value, dict):
         return {whole(key): whole(item) for key, item in value.items()}
     return value
