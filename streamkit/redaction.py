@@ -46,25 +46,28 @@ class Redaction:
 
     def __init__(self, redact: Redact) -> None:
         self._redact = redact
-        self._tools: dict[str, str] = {}  # by call id, while its input is written
+        self._tools: dict[tuple[str, ...], str] = {}  # by call id and those around it, while its input is written
 
-    def event(self, event: RunEvent) -> RunEvent | None:
-        """The event as it may be seen; None where it may not."""
+    def event(self, event: RunEvent, around: tuple[str, ...] = ()) -> RunEvent | None:
+        """The event as it may be seen; None where it may not.
+
+        around: the ids of the calls around it: two inner runs that go on at once may give one id to two calls.
+        """
         match event:
             case ToolInputStart() | ToolInputDelta() | ToolInputField() | ToolInputAvailable():
-                return self._input_event(event)
+                return self._input_event(event, around)
             case TurnEnded(turn=turn):
                 return TurnEnded(self.turn(turn))
             case ProviderTool():
                 return self.item(event)
             case ApprovalRequested() | ToolStarted() | Intermediate() | Output():
-                return self._tool_event(event)
+                return self._tool_event(event, around)
         return event
 
-    def _tool_event(self, event: ToolEvent) -> ToolEvent | None:
+    def _tool_event(self, event: ToolEvent, around: tuple[str, ...]) -> ToolEvent | None:
         match event:
             case Intermediate(event=inner) if inner is not None:
-                seen = self.event(inner)
+                seen = self.event(inner, (*around, event.call_id))
                 return None if seen is None else msgspec.structs.replace(event, event=seen)
             case Intermediate(data=data):
                 return msgspec.structs.replace(event, data=self._redact(event.tool, data))
@@ -72,14 +75,14 @@ class Redaction:
                 return msgspec.structs.replace(event, result=self.result(result))
         return msgspec.structs.replace(event, arguments=self._redact(event.tool, event.arguments))
 
-    def _input_event(self, event: ToolInputEvent | ToolInputField) -> RunEvent | None:
+    def _input_event(self, event: ToolInputEvent | ToolInputField, around: tuple[str, ...]) -> RunEvent | None:
         match event:
             case ToolInputStart(call_id=call_id, tool=tool):
-                self._tools[call_id] = tool
+                self._tools[*around, call_id] = tool
             case ToolInputDelta() | ToolInputField():
                 return None
             case ToolInputAvailable(call_id=call_id, arguments=text):
-                return ToolInputAvailable(call_id, self._text(self._tools.pop(call_id, ""), text))
+                return ToolInputAvailable(call_id, self._text(self._tools.pop((*around, call_id), ""), text))
         return event
 
     def arguments(self, tool: str, arguments: Any) -> Any:

@@ -53,3 +53,12 @@ def test_inner_runs_and_values_are_looked_through() -> None:
         assert SECRET not in repr(hidden.event(Intermediate("o", "g", event=event)))
     call = ToolCall("c", "f", f'{{"p": "{SECRET}"}}', "t", 0)
     assert SECRET not in repr((hidden.item(call), hidden.item(ToolOutput("c", "f", SECRET))))
+
+
+def test_calls_of_two_inner_runs_may_have_one_id() -> None:
+    hidden = Redaction(lambda tool, value: "***" if tool == "login" else value)
+    login, add = (ToolInputAvailable("c", f'{{"p":"{each}"}}') for each in (SECRET, "x"))
+    for outer, event in (("a", ToolInputStart("c", "login")), ("b", ToolInputStart("c", "add"))):
+        hidden.event(Intermediate(outer, "agent", event=event))
+    assert SECRET not in repr(hidden.event(Intermediate("a", "agent", event=login)))
+    assert hidden.event(Intermediate("b", "agent", event=add)) == Intermediate("b", "agent", event=add)
