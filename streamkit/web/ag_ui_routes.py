@@ -19,7 +19,7 @@ from ..wire.seals import Seal
 from .claims import Claims
 from .guards import Guards
 from .hosting import RUN_ID, Host
-from .owners import new_run_id
+from .owners import name_of, new_run_id
 
 
 class AgUiRoutes:
@@ -37,7 +37,7 @@ class AgUiRoutes:
     async def _answer(self, request: Request) -> Response:
         user, body = await self._guards.user_and_body(request, dict[str, Any])
         try:
-            asked = from_run_input(body, seal=self._seal)
+            asked = from_run_input(body, seal=self._seal.narrowed(name_of(user)))
             authorize = asked.authorize()
         except (MessagesRefused, VerdictRefused) as refused:
             raise HTTPException(422, str(refused)) from refused

@@ -22,7 +22,7 @@ from ..redaction import Redact
 from ..wire.ai_sdk import AiSdkEncoder
 from ..wire.seals import Seal
 from ..wire.ui_messages import from_ui_messages
-from .claims import Claims
+from .claims import OURS, Claims
 from .guards import Guards
 from .hosting import RUN_ID, Host
 from .owners import name_of, new_run_id
@@ -61,18 +61,19 @@ class AiSdkRoutes:
         if not isinstance(chat_id, str) or not 0 < len(chat_id) <= MAX_CHAT_ID_CHARS:
             raise HTTPException(422, f"the id of a chat has 1 to {MAX_CHAT_ID_CHARS} characters")
         try:
-            chat = from_ui_messages(body.pop("messages", None), seal=self._seal, chat_id=chat_id)
+            seal = self._seal.narrowed(name_of(user))
+            chat = from_ui_messages(body.pop("messages", None), seal=seal, chat_id=chat_id)
             authorize = from_verdicts(chat.verdicts, chat.conversation)
         except (MessagesRefused, VerdictRefused) as refused:
             raise HTTPException(422, str(refused)) from refused
         run_id = new_run_id(user)
-        claim = await self._claims.take(user, chat_id, chat.verdicts, authorize)
+        claim = await self._claims.take(user, OURS, chat.verdicts, authorize)
         run = self._host.new_run(run_id, chat.conversation, authorize=claim, user=user, data=body)
         encoder = partial(
             AiSdkEncoder,
             run_id=chat.message_id or run_id,
             known_calls=chat.known_calls,
-            seal=self._seal,
+            seal=seal,
             chat_id=chat_id,
             redact=self._redact,
         )

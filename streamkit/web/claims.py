@@ -43,6 +43,10 @@ TOO_LATE = "it had been allowed before, so it may have happened"
 logger = logging.getLogger("streamkit")
 
 
+OURS = ""
+"""The thread of execution ids that we made: no two calls have the same, whoever brings them back."""
+
+
 class Claims:
     """What was claimed until now. outlives_response: whether a run may go on when nobody reads it any more."""
 

@@ -16,7 +16,7 @@ from ..history import Conversation
 from ..redaction import Redact
 from ..wire.encoding import Values, json_of
 from ..wire.native import NativeEncoder
-from .claims import Claims
+from .claims import OURS, Claims
 from .ended import Ended
 from .guards import Guards
 from .hosting import RUN_ID, Host
@@ -68,7 +68,7 @@ class NativeRoutes:
         run = self._host.new_run(new_run_id(user), conversation, user=user, data=body.data)
         for execution_id, verdict in verdicts.items():
             run.decide(execution_id, verdict, early=True)
-        run.authorize = claim = await self._claims.take(user, body.after or "", verdicts, run.authorize)
+        run.authorize = claim = await self._claims.take(user, OURS, verdicts, run.authorize)
         return await claim.held_by(self._answer(run))
 
     async def _resume(self, request: Request, user: Any, body: RunBody, run_id: str) -> Response:

@@ -31,6 +31,10 @@ class Seal:
     def __repr__(self) -> str:
         return "<Seal>"
 
+    def narrowed(self, to: bytes) -> Seal:
+        """The seal of one of several, such as a user: it opens nothing that was closed for another."""
+        return Seal(hmac.digest(self._secret, to, "sha256"))
+
     def of_call(self, thread_id: str, call_id: str, call: ToolCall) -> str:
         """The code of a call, as somebody was asked about it in a thread. call_id: as the client knows it."""
         return self._code("call", thread_id, call_id, call.name, _canonical(call.arguments)).hex()

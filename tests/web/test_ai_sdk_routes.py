@@ -69,6 +69,28 @@ async def test_an_approval_goes_on_with_the_run() -> None:
     assert chunks(asked)[0]["messageId"] == approved["id"]
 
 
+async def test_what_was_approved_here_does_not_run_again_by_another_route() -> None:
+    deletes = Deletes()
+    agent = Agent([call("delete", {"path": "a"})], tools=(deletes.tool,))
+    served = app(agent)
+    approved = await ask_to_delete(served)
+    agent.turns = (["Done"],)
+    assert (await post(served, "/ai-sdk", body(SAYS_HI, approved))).status == 200
+    run_id, execution_id = approved["id"], approved["parts"][1]["approval"]["id"]
+    await post(served, f"/runs/{run_id}/verdicts", {"executionId": execution_id, "allow": True})
+    assert (await post(served, "/runs", {"after": run_id})).status == 409
+    assert deletes.deleted == ["a"]
+
+
+async def test_nobody_approves_what_another_was_asked() -> None:
+    deletes = Deletes()
+    agent = Agent([call("delete", {"path": "a"})], tools=(deletes.tool,))
+    served = app(agent, authenticate=of_header("x-user"))
+    approved = await ask_to_delete(served, {"x-user": "ann"})
+    assert (await post(served, "/ai-sdk", body(SAYS_HI, approved), {"x-user": "bob"})).status == 422
+    assert deletes.deleted == []
+
+
 async def test_what_was_not_asked_cannot_be_approved() -> None:
     deletes = Deletes()
     served = app(Agent([call("delete", {"path": "a"})], tools=(deletes.tool,)))

@@ -48,3 +48,10 @@ def test_a_secret_is_long_enough_and_is_shown_nowhere() -> None:
     with pytest.raises(ValueError, match="at least 16 bytes"):
         Seal(b"short")
     assert "0123" not in repr(SEAL)
+
+
+def test_a_seal_of_one_user_opens_nothing_of_another() -> None:
+    seal = Seal(b"sixteen bytes, or more")
+    closed = seal.narrowed(b"ann").close("t", 1)
+    assert [seal.narrowed(user).open("t", closed) for user in (b"ann", b"bob")] == [1, None]
+    assert seal.open("t", closed) is None
