@@ -121,12 +121,10 @@ def test_a_reader_who_leaves_ends_it_quietly(backend: str) -> None:
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_ctrl_c_leaves_a_terminal_clean(backend: str) -> None:
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm-256color", "CI": ""}
     emulator, written = Emulator(), b""
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, backend],
         cwd=ROOT,
-        env=environment,
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

@@ -170,7 +170,6 @@ async def test_several_runs_are_summed_up_once(capsys: pytest.CaptureFixture[str
 async def test_cards_need_a_terminal_that_can_show_them(
     environment: dict[str, str], encoding: str, is_card: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("CI", raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     file = TerminalFile()
