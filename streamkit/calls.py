@@ -11,8 +11,6 @@ from collections.abc import AsyncIterable, Awaitable, Iterator
 from functools import partial
 from typing import Any, NoReturn, get_args
 
-import anyio
-import anyio.lowlevel
 import msgspec
 
 from .channel import refuse
@@ -25,6 +23,7 @@ from .limits import Limits, TimedOut, rest_while_people_decide
 from .metering import Meter
 from .pydantic_shapes import is_model, plain
 from .reducers import Reducer
+from .sinks import SinkBefore
 from .threads import iterate_in_thread, run_in_thread
 from .tool_events import Failure, FailureKind, Intermediate, RunEvent, ToolEvent, Value
 from .toolkit import ValidCall
@@ -140,26 +139,26 @@ class _Course:
         raise self.reducer_failed from error
 
 
-class ToolSink(Sink[Any]):
+class ToolSink(SinkBefore[Any]):
     """The sink of one tool call: each event goes to the consumer as an Intermediate, then to the reducer."""
 
-    __slots__ = ("_closed", "_out", "course")
+    __slots__ = ("_closed", "course")
 
-    def __init__(self, out: Sink[ToolEvent], course: _Course, closed: bool = False) -> None:
-        self._out = out
+    def __init__(self, to: Sink[ToolEvent], course: _Course, closed: bool = False) -> None:
+        super().__init__(to)
         self._closed = closed
         self.course = course
 
     async def send(self, event: Any) -> None:
         course = self.course
-        if course.ended or self._closed:  # refused here: what _out raises is no fault of the tool
+        if course.ended or self._closed:  # refused here: what _to raises is no fault of the tool
             refuse(event)
         if type(event) in _RUN_EVENTS:
             shown = Intermediate(course.call_id, course.tool, None, event)
         else:
             shown = Intermediate(course.call_id, course.tool, event)
         try:
-            left = self._out.put(shown)
+            left = self._to.put(shown)
             if left is not None:
                 await (left if course.limits is None else course.limits.rest_while(left))
         except Exception as error:
@@ -175,18 +174,14 @@ class ToolSink(Sink[Any]):
 
     @property
     def watched(self) -> bool:
-        return self._out.watched or self.course.reducer is not None
+        return self._to.watched or self.course.reducer is not None
 
     def branch(self) -> ToolSink:
-        return ToolSink(self._out.branch(), self.course, self._closed)
+        return ToolSink(self._to.branch(), self.course, self._closed)
 
     def close(self) -> None:
         self._closed = True
-        self._out.close()
-
-    @property
-    def _token(self) -> anyio.lowlevel.EventLoopToken:
-        return self._out._token
+        super().close()
 
 
 class _ReducerFailed(StreamkitError):

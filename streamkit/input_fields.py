@@ -6,10 +6,9 @@ import json
 from collections.abc import Awaitable, Collection, Sequence
 from typing import Any, TypeVar
 
-import anyio.lowlevel
-
 from .codec.partial_json import Broken, FieldOpened, FieldPath, FieldText, FieldValue, PartialJson
 from .flows import Flow, Sink, flow
+from .sinks import SinkAtOnce, SinkBefore
 from .tool_events import ToolInputField
 from .turns import ToolInputAbandoned, ToolInputAvailable, ToolInputDelta, ToolInputStart
 
@@ -92,17 +91,17 @@ class _CallFields:
         return found
 
 
-class _FieldsSink(Sink[Any]):
+class _FieldsSink(SinkBefore[Any], SinkAtOnce[Any]):
     """Passes everything on, in `put`: this stands before every event of a run."""
 
-    __slots__ = ("_out", "_reader")
+    __slots__ = ("_reader",)
 
-    def __init__(self, out: Sink[Any], reader: FieldReader) -> None:
-        self._out = out
+    def __init__(self, to: Sink[Any], reader: FieldReader) -> None:
+        super().__init__(to)
         self._reader = reader
 
     def put(self, event: Any) -> Awaitable[None] | None:
-        left = self._out.put(event)
+        left = self._to.put(event)
         found = self._reader.read(event)
         return self._put_fields(left, found) if found else left
 
@@ -110,25 +109,13 @@ class _FieldsSink(Sink[Any]):
         for place, field in enumerate(found):
             if left is not None:
                 return self._send_fields(left, found[place:])
-            left = self._out.put(field)
+            left = self._to.put(field)
         return left
 
     async def _send_fields(self, left: Awaitable[None], found: Sequence[ToolInputField]) -> None:
         await left
         for field in found:
-            await self._out.send(field)
-
-    async def send(self, event: Any) -> None:
-        left = self.put(event)
-        if left is not None:
-            await left
+            await self._to.send(field)
 
     def branch(self) -> _FieldsSink:
-        return _FieldsSink(self._out.branch(), self._reader)
-
-    def close(self) -> None:
-        self._out.close()
-
-    @property
-    def _token(self) -> anyio.lowlevel.EventLoopToken:
-        return self._out._token
+        return _FieldsSink(self._to.branch(), self._reader)

@@ -12,7 +12,7 @@ import anyio
 import anyio.lowlevel
 
 from .errors import StreamkitError
-from .sinks import Sink
+from .sinks import Sink, SinkBefore
 from .tool_events import FailureKind
 
 E = TypeVar("E")
@@ -108,13 +108,13 @@ def people_decide() -> Iterator[None]:
             limits.resume()
 
 
-class LimitedSink(Sink[E]):
+class LimitedSink(SinkBefore[E]):
     """A sink whose events are signs of life, and whose waiting for others does not count."""
 
-    __slots__ = ("_limits", "_to")
+    __slots__ = ("_limits",)
 
     def __init__(self, to: Sink[E], limits: Limits) -> None:
-        self._to = to
+        super().__init__(to)
         self._limits = limits
 
     async def send(self, event: E) -> None:
@@ -123,19 +123,8 @@ class LimitedSink(Sink[E]):
             await self._limits.rest_while(left)
         self._limits.note_event()
 
-    @property
-    def watched(self) -> bool:
-        return self._to.watched
-
     def branch(self) -> LimitedSink[E]:
         return LimitedSink(self._to.branch(), self._limits)
-
-    def close(self) -> None:
-        self._to.close()
-
-    @property
-    def _token(self) -> anyio.lowlevel.EventLoopToken:
-        return self._to._token
 
 
 class TimedOut(StreamkitError):

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import anyio
-import anyio.lowlevel
 
 from .closing import CLOSING_SECONDS
 from .flows import Flow, Sink, flow
 from .groups import must_leave
 from .ledger import listen_for
+from .sinks import SinkBefore
 from .turns import (
     ToolInputAbandoned,
     ToolInputAvailable,
@@ -45,11 +45,11 @@ async def listen(out: Sink[TurnEvent], turn: Flow[TurnEvent, R], hooks: Mapping[
             await sink.abandon_open()
 
 
-class _ListeningSink(Sink[TurnEvent]):
-    __slots__ = ("_hooks", "_hooks_of", "_open", "_out")
+class _ListeningSink(SinkBefore[TurnEvent]):
+    __slots__ = ("_hooks", "_hooks_of", "_open")
 
-    def __init__(self, out: Sink[TurnEvent], hooks: Mapping[str, OnInput]) -> None:
-        self._out = out
+    def __init__(self, to: Sink[TurnEvent], hooks: Mapping[str, OnInput]) -> None:
+        super().__init__(to)
         self._hooks = hooks
         self._hooks_of: dict[str, OnInput] = {}  # by call id
         self._open: set[str] = set()  # the calls that have neither become available nor been abandoned
@@ -62,7 +62,7 @@ class _ListeningSink(Sink[TurnEvent]):
                     self._hooks_of[event.call_id] = self._hooks[event.tool]
             if event.call_id in self._hooks_of:
                 await self._tell(event)
-        await self._out.send(event)
+        await self._to.send(event)
         if type(event) is ToolInputAvailable and event.call_id in self._hooks_of:
             listen_for(event.call_id, self._tell)
 
@@ -86,13 +86,6 @@ class _ListeningSink(Sink[TurnEvent]):
             await self._tell(ToolInputAbandoned(call_id, "incomplete"))
 
     def branch(self) -> _ListeningSink:
-        branch = _ListeningSink(self._out.branch(), self._hooks)
+        branch = _ListeningSink(self._to.branch(), self._hooks)
         branch._hooks_of, branch._open = self._hooks_of, self._open
         return branch
-
-    def close(self) -> None:
-        self._out.close()
-
-    @property
-    def _token(self) -> anyio.lowlevel.EventLoopToken:
-        return self._out._token

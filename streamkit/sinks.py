@@ -122,7 +122,7 @@ class Sink(Generic[E_contra]):
         raise NotImplementedError
 
 
-class _SinkAtOnce(Sink[E_contra]):
+class SinkAtOnce(Sink[E_contra]):
     """A sink that says what it does in `put`."""
 
     __slots__ = ()
@@ -136,7 +136,7 @@ class _SinkAtOnce(Sink[E_contra]):
         raise NotImplementedError
 
 
-class EdgeSink(_SinkAtOnce[E_contra]):
+class EdgeSink(SinkAtOnce[E_contra]):
     """A producer of a channel: the sink of the work itself, or a branch of it.
 
     What a branch sends is charged to its parent, for a task that makes one sink after another must not escape its
@@ -197,7 +197,7 @@ class EdgeSink(_SinkAtOnce[E_contra]):
         return self._token_at_start if self._parent is None else self._parent._token
 
 
-class DroppingSink(_SinkAtOnce[E_contra]):
+class DroppingSink(SinkAtOnce[E_contra]):
     """The sink under `await flow`, or a branch of it: events go nowhere, but they count."""
 
     __slots__ = ("_closed", "_root", "_token_at_start")
@@ -228,21 +228,20 @@ class DroppingSink(_SinkAtOnce[E_contra]):
         return self._token_at_start if self._root is None else self._root._token_at_start
 
 
-class _SinkBefore(_SinkAtOnce[E_contra], Generic[E_contra, F]):
-    """A sink that does something with each event before another one gets it."""
+class SinkBefore(Sink[E_contra]):
+    """A sink that does something with each event before another one gets it.
 
-    __slots__ = ("_f", "_to")
+    What it does, and how it branches, is for the classes below it to say.
+    """
 
-    def __init__(self, to: Sink[Any], f: Callable[[E_contra], F]) -> None:
+    __slots__ = ("_to",)
+
+    def __init__(self, to: Sink[Any]) -> None:
         self._to = to
-        self._f = f
 
     @property
     def watched(self) -> bool:
         return self._to.watched
-
-    def branch(self) -> Sink[E_contra]:
-        return type(self)(self._to.branch(), self._f)
 
     def close(self) -> None:
         self._to.close()
@@ -252,21 +251,34 @@ class _SinkBefore(_SinkAtOnce[E_contra], Generic[E_contra, F]):
         return self._to._token
 
 
-class MappedSink(_SinkBefore[E_contra, F]):
+class _SinkOfFunction(SinkBefore[E_contra], SinkAtOnce[E_contra], Generic[E_contra, F]):
+    """What the functions of `map`, `filter` and `tap` are called by."""
+
+    __slots__ = ("_f",)
+
+    def __init__(self, to: Sink[Any], f: Callable[[E_contra], F]) -> None:
+        super().__init__(to)
+        self._f = f
+
+    def branch(self) -> Sink[E_contra]:
+        return type(self)(self._to.branch(), self._f)
+
+
+class MappedSink(_SinkOfFunction[E_contra, F]):
     __slots__ = ()
 
     def put(self, event: E_contra) -> Awaitable[None] | None:
         return self._to.put(self._f(event))
 
 
-class FilteredSink(_SinkBefore[E_contra, F]):
+class FilteredSink(_SinkOfFunction[E_contra, F]):
     __slots__ = ()
 
     def put(self, event: E_contra) -> Awaitable[None] | None:
         return self._to.put(event) if self._f(event) else count_dropped()
 
 
-class TappedSink(_SinkBefore[E_contra, F]):
+class TappedSink(_SinkOfFunction[E_contra, F]):
     __slots__ = ()
 
     @property

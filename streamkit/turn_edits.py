@@ -11,15 +11,13 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
-import anyio
-import anyio.lowlevel
 import msgspec
 
 from .closing import send_closing
 from .codec.json_object import object_text
 from .flows import Flow, Sink, flow
 from .items import Message, Reasoning, ToolCall
-from .sinks import MappedSink
+from .sinks import MappedSink, SinkBefore
 from .turns import (
     ReasoningDelta,
     RefusalDelta,
@@ -305,28 +303,21 @@ def _with_edit(call: ToolCall, edit: ToolCall) -> ToolCall:
     return msgspec.structs.replace(call, name=edit.name, arguments=edit.arguments, problem=edit.problem)
 
 
-class _EditingSink(Sink[TurnEvent]):
-    __slots__ = ("_edits", "_out")
+class _EditingSink(SinkBefore[TurnEvent]):
+    __slots__ = ("_edits",)
 
-    def __init__(self, out: Sink[TurnEvent], edits: _Edits) -> None:
-        self._out = out
+    def __init__(self, to: Sink[TurnEvent], edits: _Edits) -> None:
+        super().__init__(to)
         self._edits = edits
 
     async def send(self, event: TurnEvent) -> None:
         for told in await self._edits.feed(event):
-            await self._out.send(told)
+            await self._to.send(told)
 
     def put(self, event: TurnEvent) -> Awaitable[None] | None:
         if type(event) is ToolInputDelta or type(event) is TextDelta:  # most of them
-            return self._out.put(event)
+            return self._to.put(event)
         return self.send(event)
 
     def branch(self) -> _EditingSink:
-        return _EditingSink(self._out.branch(), self._edits)
-
-    def close(self) -> None:
-        self._out.close()
-
-    @property
-    def _token(self) -> anyio.lowlevel.EventLoopToken:
-        return self._out._token
+        return _EditingSink(self._to.branch(), self._edits)

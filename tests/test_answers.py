@@ -240,6 +240,16 @@ async def test_under_await_nobody_has_seen_text_however_deep_it_is() -> None:
     assert await work().map(str).filter(bool).then(lambda weather: weather.degrees) == 3
 
 
+async def test_a_tool_that_hears_its_input_sees_no_text() -> None:
+    @tool(on_input=lambda event: None)
+    def search(query: str) -> str:
+        """Search."""
+        return query
+
+    model = ScriptedModel(["{}"], [WEATHER])
+    assert await Toolkit(search).listen(answer(model, ASK, Weather)) == Weather("Oslo", 3)
+
+
 async def test_reasoning_may_be_seen_and_the_answer_asked_for_again() -> None:
     model = ScriptedModel([ReasoningDelta("hm"), stop("pause")], [ReasoningDelta("so"), WEATHER])
     async with answer(model, ASK, Weather).open() as events:

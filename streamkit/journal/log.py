@@ -8,14 +8,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 import msgspec
 
 from ..errors import JournalError, JournalMismatch, RunIsHeld
 from ..history import Conversation
 from ..items import History, ToolCall, TurnItem
 from ..redaction import Redaction
-from ..sinks import Sink
+from ..sinks import Sink, SinkAtOnce, SinkBefore
 from ..tool_events import ApprovalRequested, Effects, Failure, RunEvent, ToolEvent, Value
 from ..turns import Turn, TurnEnded, TurnStarted
 from .entry import CallFinished, CallStarted, Decided, Entry, RunEnded, Shown, StateSaved, TurnTaken, plain
@@ -282,14 +281,19 @@ def check_driven(journal: object) -> None:
         raise TypeError(f"journal= is a run: async with journal.drive('…') as run, not a {type(journal).__name__}")
 
 
-class RecordedSink(Sink[RunEvent]):
+class RecordedSink(SinkBefore[RunEvent], SinkAtOnce[RunEvent]):
     """Writes down each event before it passes it on. Those that were sent first come first, in both."""
 
-    __slots__ = ("_log", "_to")
+    __slots__ = ("_log",)
 
     def __init__(self, to: Sink[RunEvent], log: RunLog) -> None:
-        self._to = to
+        super().__init__(to)
         self._log = log
+
+    @property
+    def watched(self) -> bool:
+        """Also where the run is awaited: whoever follows it is shown what is written down."""
+        return True
 
     def put(self, event: RunEvent) -> Awaitable[None] | None:
         left = self._log.show(event)
@@ -299,20 +303,8 @@ class RecordedSink(Sink[RunEvent]):
         await left
         await self._to.send(event)
 
-    async def send(self, event: RunEvent) -> None:
-        left = self.put(event)
-        if left is not None:
-            await left
-
     def branch(self) -> RecordedSink:
         return RecordedSink(self._to.branch(), self._log)
-
-    def close(self) -> None:
-        self._to.close()
-
-    @property
-    def _token(self) -> anyio.lowlevel.EventLoopToken:
-        return self._to._token
 
 
 def digest(arguments: str) -> str:
