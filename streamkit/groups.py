@@ -46,6 +46,17 @@ def must_leave(raised: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt | GeneratorExit)
 
 
+def concerns_all(raised: BaseException) -> bool:
+    """Whether what one of several runs raised is a cancellation, or ends the process: else it is its own affair."""
+    rest = without_cancellations(raised)
+    if isinstance(rest, BaseExceptionGroup):
+        return rest.subgroup(_ENDS_THE_PROCESS) is not None
+    return rest is None or isinstance(rest, _ENDS_THE_PROCESS)
+
+
+_ENDS_THE_PROCESS = (KeyboardInterrupt, SystemExit)
+
+
 def raise_as_it_is(error: BaseException) -> NoReturn:
     """Raise an error kept from elsewhere; a plain raise overwrites its `__context__`, `from None` loses its cause."""
     context = error.__context__

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from ..desk import ApprovalDesk
 from ..errors import FlowError, RunStopped
-from ..groups import LoneErrorGroup, without_cancellations
+from ..groups import LoneErrorGroup, concerns_all
 from ..history import Conversation
 from ..journal.journals import Journal
 from ..journal.log import RunLog
@@ -130,7 +130,7 @@ class Host:
             if not has_begun:
                 raise
         except BaseException as error:  # out of the group of the app it would take all other runs along, now and later
-            if not has_begun or _concerns_all(error):
+            if not has_begun or concerns_all(error):
                 raise
             logger.error("run %s failed", run.run_id, exc_info=error)
 
@@ -138,17 +138,6 @@ class Host:
 def _check_written(log: RunLog) -> None:
     if log.conversation is None:
         raise FlowError("the run is not written down: hand the journal on, as in converse(…, journal=run.journal)")
-
-
-def _concerns_all(error: BaseException) -> bool:
-    """Whether an error is a cancellation, or one that ends the process."""
-    rest = without_cancellations(error)
-    if isinstance(rest, BaseExceptionGroup):
-        return rest.subgroup(_ENDS_THE_PROCESS) is not None
-    return rest is None or isinstance(rest, _ENDS_THE_PROCESS)
-
-
-_ENDS_THE_PROCESS = (KeyboardInterrupt, SystemExit)
 
 
 class _OwnRun(FlowResponse):

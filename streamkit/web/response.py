@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Literal, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -20,8 +20,8 @@ from starlette.types import Receive, Scope, Send
 
 from ..closing import CLOSING_SECONDS
 from ..errors import RunStopped
-from ..flows import Flow
-from ..groups import LoneErrorGroup
+from ..flows import Flow, Sink
+from ..groups import LoneErrorGroup, concerns_all
 from ..redaction import Redact
 from ..tool_events import RunEvent
 from ..wire.ag_ui import AgUiEncoder
@@ -36,6 +36,8 @@ server ten times what an event costs us. The first event after a silence waits f
 """
 
 SHUTDOWN = "the server is shutting down"
+
+R = TypeVar("R")
 
 logger = logging.getLogger("streamkit")
 
@@ -66,7 +68,7 @@ class FlowResponse(Response):
         for name, seconds in (("keepalive_seconds", keepalive_seconds), ("stall_seconds", stall_seconds)):
             if not seconds > 0:
                 raise ValueError(f"{name} must be more than 0, and is {seconds}; math.inf is never")
-        self._flow = flow
+        self._flow = _tamed(flow)
         self._encoder = encoder_for(protocol, redact)
         self._keepalive_seconds = keepalive_seconds
         self._stall_seconds = stall_seconds
@@ -119,6 +121,23 @@ class FlowResponse(Response):
         except Exception as error:
             logger.error("a run that was streamed to a client failed", exc_info=error)
             return self._encoder.error(error)
+
+
+def _tamed(flow: Flow[RunEvent, R]) -> Flow[RunEvent, R]:
+    """The same, where all that fails it alone is an Exception, which waits until the events before it are sent.
+
+    A BaseException, as extensions in Rust raise for what is wrong in them, would cut the body off in a message.
+    """
+
+    async def run(out: Sink[RunEvent]) -> R:
+        try:
+            return await out.forward(flow)
+        except BaseException as error:
+            if isinstance(error, Exception) or concerns_all(error):
+                raise
+            raise RuntimeError(f"the run raised {type(error).__name__}") from error
+
+    return Flow(run)
 
 
 def encoder_for(protocol: str | Encoder, redact: Redact | None) -> Encoder:

@@ -15,6 +15,7 @@ from ..approval import Allow, Authorize, Deny, Verdict
 from ..desk import ApprovalDesk
 from ..errors import RunStopped
 from ..flows import Flow, Sink
+from ..groups import concerns_all
 from ..history import Conversation, Transcript
 from ..journal.log import RunLog
 from ..running import Running
@@ -77,7 +78,7 @@ class Run:
     async def _run(
         self, out: Sink[RunEvent], flow: Flow[RunEvent, Conversation], transcript: Transcript
     ) -> Conversation:
-        how, state = "interrupted", None
+        how, state = "unknown", None
         try:
             with anyio.CancelScope() as self._scope:
                 if self._why_stopped is None:
@@ -87,8 +88,8 @@ class Run:
         except RunStopped:
             how = "stopped"
             raise
-        except Exception:
-            how = "failed"
+        except BaseException as error:
+            how = "interrupted" if concerns_all(error) else "failed"
             raise
         finally:
             if isinstance(state, Conversation):

@@ -24,7 +24,7 @@ from streamkit.turns import TextDelta
 from streamkit.web.body import MESSAGE_BYTES
 from streamkit.web.response import FlowResponse
 
-from ..attacks import Boom, Own, in_ticks, nothing_left
+from ..attacks import Boom, Own, Wild, in_ticks, nothing_left
 from .asgi import Exchange, ask, asking, scope_of
 
 
@@ -51,7 +51,7 @@ class Lines:
 class Work:
     """Sends texts, then waits to be let go on; tells when it began and when it was cleaned up."""
 
-    def __init__(self, *texts: str, error: Exception | None = None) -> None:
+    def __init__(self, *texts: str, error: BaseException | None = None) -> None:
         self.began = anyio.Event()
         self.ended = anyio.Event()
         self.go_on = anyio.Event()
@@ -381,18 +381,24 @@ async def test_an_event_that_cannot_be_encoded_ends_the_run_as_an_error(caplog: 
     assert len(caplog.records) == 1
 
 
+@pytest.mark.parametrize("wild", [Wild(), BaseExceptionGroup("several", [Boom(), Wild()])], ids=["one", "several"])
+async def test_a_run_that_fails_wildly_has_an_end_too(wild: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+    work = Work("a", error=wild)
+    work.go_on.set()
+    asked = await ask(respond(work))
+    assert asked.text == "open\na\nerror RuntimeError\n"
+    assert asked.is_whole
+    assert type(wild).__name__ in caplog.text
+    assert len(caplog.records) == 1
+
+
 async def test_an_interrupt_of_the_run_is_not_swallowed() -> None:
-    class Interrupt(BaseException):
-        """Such as KeyboardInterrupt."""
-
-    @flow
-    async def work(out: Sink[RunEvent]) -> None:
-        await anyio.lowlevel.checkpoint()
-        raise Interrupt
-
+    work = Work(error=BaseExceptionGroup("two", [Boom(), KeyboardInterrupt()]))  # a lone one would end the test runner
+    work.go_on.set()
     exchange = Exchange()
-    with pytest.raises(Interrupt):
-        await FlowResponse(work(), Lines())(scope_of("GET", "/", {}), exchange.receive, exchange.send)
+    with pytest.raises(BaseExceptionGroup) as raised:
+        await respond(work)(scope_of("GET", "/", {}), exchange.receive, exchange.send)
+    assert raised.value.subgroup(KeyboardInterrupt)
 
 
 # A server that shuts down
