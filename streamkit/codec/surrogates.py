@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
+import msgspec
+
 
 class Halves:
     """The first halves that wait for their second, each in a text of its own.
@@ -30,13 +32,27 @@ class Halves:
 
 
 def whole(value: Any) -> Any:
-    """The same JSON value; halves of characters that stand alone in it are U+FFFD now."""
+    """The same value; halves of characters that stand alone in it are U+FFFD now.
+
+    value: of JSON, or of records. What is JSON already (msgspec.Raw) has no halves.
+    """
     if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return _whole_text(value)
     if isinstance(value, list):
         return [whole(item) for item in value]
     if isinstance(value, tuple):
         return tuple(whole(item) for item in value)
     if isinstance(value, dict):
         return {whole(key): whole(item) for key, item in value.items()}
+    if isinstance(value, msgspec.Struct):
+        fields = {name: whole(getattr(value, name)) for name in value.__struct_fields__}
+        return msgspec.structs.replace(value, **fields)
     return value
+
+
+def _whole_text(text: str) -> str:
+    try:
+        text.encode()  # mostly it is whole, and this is the cheapest way to see it
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

@@ -50,23 +50,7 @@ def json_of(value: Any) -> bytes:
     try:
         return _encode(value)
     except UnicodeEncodeError:
-        return _encode(_mended(value))
-
-
-def _mended(value: Any) -> Any:
-    """The same value without halves of characters. What is JSON already has none."""
-    if isinstance(value, str):
-        return whole(value)
-    if isinstance(value, list):
-        return [_mended(item) for item in value]
-    if isinstance(value, tuple):
-        return tuple(_mended(item) for item in value)
-    if isinstance(value, dict):
-        return {_mended(key): _mended(item) for key, item in value.items()}
-    if isinstance(value, msgspec.Struct):
-        fields = {name: _mended(getattr(value, name)) for name in value.__struct_fields__}
-        return msgspec.structs.replace(value, **fields)
-    return value
+        return _encode(whole(value))
 
 
 def frame(payload: Any, number: int | None = None) -> bytes:

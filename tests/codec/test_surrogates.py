@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.codec.surrogates import Halves, whole
+from streamkit.items import user
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,6 @@ def test_text_cut_between_any_utf_16_units_comes_out_whole(text: str, data: st.D
 
 
 def test_a_value_is_whole_at_any_depth() -> None:
-    assert whole({"\ud83d": ["\ud83d\ude00", {"a": ("x\ude00",)}, 1, None]}) == {
-        "\ufffd": ["😀", {"a": ("x\ufffd",)}, 1, None]
+    assert whole({"\ud83d": ["\ud83d\ude00", {"a": ("x\ude00", user("\ude00"))}, 1, None]}) == {
+        "\ufffd": ["😀", {"a": ("x\ufffd", user("\ufffd"))}, 1, None]
     }
