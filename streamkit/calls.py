@@ -11,21 +11,18 @@ from collections.abc import AsyncIterable, Awaitable, Iterator
 from functools import partial
 from typing import Any, NoReturn, get_args
 
-import msgspec
-
 from .channel import refuse
 from .errors import ReducerError, StreamkitError, ToolError
 from .flows import Flow, Sink
 from .generators import drive
 from .groups import drop_own_cancellation, must_leave, raise_as_it_is, without_cancellations
-from .items import Image
 from .limits import Limits, TimedOut, rest_while_people_decide
 from .metering import Meter
-from .pydantic_shapes import is_model, plain
 from .reducers import Reducer
 from .sinks import SinkBefore
 from .threads import iterate_in_thread, run_in_thread
 from .tool_events import Failure, FailureKind, Intermediate, RunEvent, ToolEvent, Value
+from .tool_values import NotSerialisable, written_value
 from .toolkit import ValidCall
 from .tools import StreamingTool, Tool, ToolContext, use_sink
 
@@ -52,7 +49,7 @@ async def run_call(call: ValidCall, context: ToolContext[Any], out: Sink[ToolEve
         try:
             work = _run_tool(tool, context, sink, call.arguments)
             value = await (work if limits is None else limits.run(work))
-            value, text, images = _written(value)
+            value, text, images = written_value(value)
             result = Value(call_id, tool.name, value, text, meter.total, images)
         except BaseException as raised:
             if course.downstream is None:
@@ -129,7 +126,7 @@ class _Course:
         if self.reducer is None or not self.reducer.salvages or self.reducer_failed is not None:
             return None
         try:
-            return _written(self.reducer.finish(self.state))[0]
+            return written_value(self.reducer.finish(self.state))[0]
         except Exception:
             logger.warning("the reducer of %s could not save what came before it failed", self.tool, exc_info=True)
             return None
@@ -188,79 +185,14 @@ class _ReducerFailed(StreamkitError):
     """The reducer raised, or had nothing to give."""
 
 
-class _NotSerialisable(StreamkitError):
-    """The value has no JSON form."""
-
-
 def given_value(call: ValidCall, value: Any) -> Value | Failure:
     """The result of a call that did not run, since somebody has given its value."""
     call_id, name = call.call.call_id, call.name
     try:
-        value, text, images = _written(value)
-    except _NotSerialisable as error:
+        value, text, images = written_value(value)
+    except NotSerialisable as error:
         return Failure(call_id, name, "not_serialisable", f"The call of {name} was answered with a value: it {error}.")
     return Value(call_id, name, value, text, images=images)
-
-
-def _written(value: Any) -> tuple[Any, str, tuple[Image, ...]]:
-    """The value as records hold it: JSON. With the text and the images that the model gets."""
-    try:
-        text, images = what_the_model_gets(value)
-    except _NotSerialisable:
-        value = _models_as_trees(value)
-        text, images = what_the_model_gets(value)
-    return text if isinstance(value, str) else value, text, images
-
-
-def _models_as_trees(value: Any) -> Any:
-    """The value, with models of pydantic in it as trees of JSON; images on top stay what they are."""
-    items = value if isinstance(value, list | tuple) else [value]
-    try:
-        trees = [item if isinstance(item, Image) else _tree(item) for item in items]
-    except Exception as error:
-        raise _no_json(value) from error
-    return trees if items is value else trees[0]
-
-
-def _tree(value: Any) -> Any:
-    return msgspec.to_builtins(value, enc_hook=_tree_of_model, str_keys=True)
-
-
-def _tree_of_model(value: Any) -> Any:
-    if not is_model(type(value)):
-        raise NotImplementedError
-    return plain(value)
-
-
-def what_the_model_gets(value: Any) -> tuple[str, tuple[Image, ...]]:
-    """The text and the images of a value: an image, or those in a list, beside the rest of it."""
-    if isinstance(value, Image):
-        return "", (value,)
-    if not isinstance(value, list | tuple):
-        return model_text(value), ()
-    images = tuple(item for item in value if isinstance(item, Image))
-    if not images:
-        return model_text(value), ()
-    rest = [item for item in value if not isinstance(item, Image)]
-    return "\n".join(model_text(item) for item in rest), images
-
-
-def model_text(value: Any) -> str:
-    """What the model reads: text as it is, None as `null`, everything else as JSON. Lone surrogates become U+FFFD."""
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return value
-    try:
-        return msgspec.json.encode(value).decode()
-    except Exception as error:
-        raise _no_json(value) from error
-
-
-def _no_json(value: Any) -> _NotSerialisable:
-    return _NotSerialisable(f"returned a value of type {type(value).__name__}, which cannot be written as JSON")
 
 
 def _explain(raised: BaseException, tool: Tool[..., Any]) -> tuple[FailureKind, str]:
@@ -281,7 +213,7 @@ def _explain(raised: BaseException, tool: Tool[..., Any]) -> tuple[FailureKind, 
             kind, message = "reducer_failed", f"{tool.name} gave no result: {cause}."
         case _ReducerFailed():
             kind, message = "reducer_failed", f"{tool.name} ran, but its result could not be made."
-        case _NotSerialisable():
+        case NotSerialisable():
             kind, message = "not_serialisable", f"{tool.name} {error}."
         case _:
             message = f"{tool.name} failed with an internal error."

@@ -23,7 +23,7 @@ from msgspec import UNSET
 
 from .approval import Allow, Authorize, Deny, allow_all
 from .asking import Asking
-from .calls import given_value, model_text, run_call
+from .calls import given_value, run_call
 from .desk import from_verdicts
 from .errors import InvalidCall, JournalError
 from .flows import Sink, flow
@@ -35,6 +35,7 @@ from .ledger import hide_ledger, strike_out
 from .places import Lanes, Place
 from .running import Running
 from .tool_events import Failure, FailureKind, Output, Pending, ToolEvent, ToolResult, ToolStarted, Value
+from .tool_values import model_text
 from .toolkit import Toolkit, ValidCall
 from .tools import ToolContext
 

@@ -11,12 +11,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from .calls import what_the_model_gets
 from .decorators import tool
 from .errors import ToolError
 from .journal.log import RunLog
 from .running import Running
 from .tool_events import Failure, Value
+from .tool_values import what_the_model_gets
 from .tools import Tool
 
 READER = "read_result"

@@ -43,6 +43,7 @@ ROWS = (
         "shapes",
         "inputs",
         "reducers",
+        "tool_values",
         "history",
         "redaction",
         "ledger",

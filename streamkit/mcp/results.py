@@ -12,9 +12,9 @@ from base64 import b64decode
 from collections.abc import Sequence
 from typing import Any
 
-from ..calls import model_text
 from ..errors import ToolError
 from ..items import Image
+from ..tool_values import model_text
 from .sdk import types
 
 _SHOWN = {"image/png", "image/jpeg", "image/gif", "image/webp"}

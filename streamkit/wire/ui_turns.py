@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from ..approval import Allow, Deny, Verdict
-from ..calls import model_text
 from ..errors import MessagesRefused
 from ..items import Image, Message, Reasoning, ToolCall, TurnItem
 from ..tool_events import Failure, FailureKind, ToolResult, Value
+from ..tool_values import model_text
 from ..turns import Turn
 from .ai_sdk_seals import Asked, as_json, is_signed
 from .seals import Seal

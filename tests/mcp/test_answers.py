@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from streamkit.calls import what_the_model_gets
 from streamkit.items import Image
 from streamkit.mcp import Progress
 from streamkit.mcp.answers import ProgressTeller, answer
 from streamkit.mcp.results import value_of
 from streamkit.tool_events import Failure, Intermediate, Pending, Value
+from streamkit.tool_values import what_the_model_gets
 from streamkit.turns import TextDelta
 
 
