@@ -7,7 +7,7 @@ from .answers import answer
 from .approval import Allow, Authorize, Card, Deny, Question, Undecided, Verdict, allow_all
 from .conversing import converse
 from .decorators import streaming_tool, tool
-from .desk import ApprovalDesk, from_verdicts
+from .desk import ApprovalDesk
 from .errors import (
     AnswerError,
     DefinitionError,
@@ -80,6 +80,7 @@ from .turns import (
     TurnRestarted,
     TurnStarted,
 )
+from .verdicts import from_verdicts
 
 __all__ = [
     "Allow",

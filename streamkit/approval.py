@@ -1,10 +1,12 @@
-"""Asking before a call runs: the question, and what may be answered to it.
+"""Asking before a call runs: the question, what may be answered to it, and which calls a person is asked about.
 
 One function decides about the calls of an execution: `authorize: async (Question) -> Verdict`.
 """
 
 from __future__ import annotations
 
+import inspect
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +15,8 @@ import msgspec
 from msgspec import UNSET
 
 from .toolkit import ValidCall
+
+logger = logging.getLogger("streamkit")
 
 
 class Allow(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -70,3 +74,50 @@ Authorize = Callable[[Question], Awaitable[Verdict]]
 async def allow_all(question: Question) -> Verdict:
     """Every valid call runs, those of tools with `approval=True` too."""
     return Allow()
+
+
+# For those who ask people
+
+Needs = Callable[[ValidCall], bool]
+"""Whether somebody has to decide about a call."""
+
+
+def asks_for_marked(call: ValidCall) -> bool:
+    """The default: calls of tools that were made with `approval=True`."""
+    return call.tool.approval
+
+
+def plain_rule(needs: Needs) -> Needs:
+    """The rule itself. Raises TypeError for a coroutine function."""
+    if inspect.iscoroutinefunction(needs):
+        raise TypeError("needs= is a plain function of a ValidCall; what has to wait belongs to authorize=")
+    return needs
+
+
+def must_ask(needs: Needs, call: ValidCall) -> bool:
+    """Whether somebody has to decide about a call; also where that cannot be told, and of tools without a body."""
+    if not call.tool.has_body:
+        return True
+    try:
+        return needs(call) is not False
+    except Exception:
+        logger.warning("needs= raised for a call of %s, so it is asked about", call.name, exc_info=True)
+        return True
+
+
+def problem_of(question: Question, verdict: Verdict) -> str | None:
+    """Why the verdict does not fit its question; None where it does."""
+    if not isinstance(verdict, Allow):
+        return None
+    call = question.call
+    if verdict.value is UNSET and not call.tool.has_body:
+        return f"{call.name} does nothing by itself: give the value of {question.execution_id}"
+    if verdict.arguments is not None and (problem := question.problem_with(verdict.arguments)) is not None:
+        return f"the arguments for {question.execution_id} do not fit {call.name}: {problem}"
+    return None
+
+
+def card_of(call: ValidCall) -> Card:
+    """What a person should be shown beside the name and the arguments of a call."""
+    tool = call.tool
+    return Card(tool.description, tool.origin, tool.effects, not tool.has_body)

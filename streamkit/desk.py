@@ -1,24 +1,21 @@
-"""Where people decide about calls: at a desk while the run waits, or between two requests.
+"""`ApprovalDesk`: where people decide about calls while the run waits.
 
-A live program has an `ApprovalDesk`: the run waits there, and whoever reads `ApprovalRequested` answers it, beside the
-loop and not in it:
+Whoever reads `ApprovalRequested` answers it at the desk, beside the loop and not in it:
 
     desk = ApprovalDesk()
     execute_all(toolkit, turn.calls, authorize=desk.authorize)
     ...
     desk.allow(event.execution_id)  # from another task, a handler of a web request, a key press
 
-A server that answers requests, and keeps nothing between them, has `from_verdicts`: a call without a verdict stays
-`Pending`, and the run ends with a `Conversation` to be stored.
+A server that keeps nothing between two requests cannot wait: see `verdicts`.
 """
 
 from __future__ import annotations
 
 import copy
-import inspect
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import get_ident
 from typing import Any, cast
@@ -26,20 +23,23 @@ from typing import Any, cast
 import anyio
 from msgspec import UNSET
 
-from .approval import Allow, Authorize, Card, Deny, Question, Undecided, Verdict
+from .approval import (
+    Allow,
+    Deny,
+    Needs,
+    Question,
+    Undecided,
+    Verdict,
+    asks_for_marked,
+    card_of,
+    must_ask,
+    plain_rule,
+    problem_of,
+)
 from .errors import FlowError, VerdictRefused
-from .history import Conversation
 from .toolkit import ValidCall
 
-Needs = Callable[[ValidCall], bool]
-"""Whether somebody has to decide about a call."""
-
 logger = logging.getLogger("streamkit")
-
-
-def asks_for_marked(call: ValidCall) -> bool:
-    """The default: calls of tools that were made with `approval=True`."""
-    return call.tool.approval
 
 
 @dataclass(slots=True, eq=False)
@@ -72,7 +72,7 @@ class ApprovalDesk:
     def __init__(self, *, needs: Needs = asks_for_marked, timeout_seconds: float | None = None) -> None:
         if timeout_seconds is not None and not timeout_seconds > 0:
             raise ValueError(f"timeout_seconds must be more than 0, and is {timeout_seconds}")
-        self._needs = _plain(needs)
+        self._needs = plain_rule(needs)
         self._timeout_seconds = math.inf if timeout_seconds is None else timeout_seconds
         self._open: dict[str, _Open] = {}
         self._early: dict[str, Verdict] = {}
@@ -91,7 +91,7 @@ class ApprovalDesk:
         if early is None:
             if not must_ask(self._needs, call) or (call.name, call.tool.origin) in self._always:
                 return Allow()
-        elif (problem := _problem(question, early)) is None:
+        elif (problem := problem_of(question, early)) is None:
             self._over[question.execution_id] = "is answered already"
             return early
         else:
@@ -139,7 +139,7 @@ class ApprovalDesk:
             raise VerdictRefused(f"nobody asks about {execution_id} yet, so it is not known which tool to allow always")
         if waiting is not None:
             question = waiting.question
-            if (problem := _problem(question, verdict)) is not None:
+            if (problem := problem_of(question, verdict)) is not None:
                 raise VerdictRefused(problem)
             if always:
                 self._allow_always(question.call)
@@ -195,70 +195,3 @@ class ApprovalDesk:
         elif not waiting.decided.is_set():
             waiting.verdict = verdict
             waiting.decided.set()
-
-
-def from_verdicts(
-    verdicts: Mapping[str, Verdict], state: Conversation | None = None, *, needs: Needs = asks_for_marked
-) -> Authorize:
-    """An authoriser that knows its verdicts, by execution id, from the start: a call without one stays Pending.
-
-    state: the conversation that waits for them: a verdict on a call that does not wait in it raises VerdictRefused. A
-    call that is allowed with arguments that do not fit, or without the value that it needs, stays pending, and is asked
-    about again.
-    needs: as for the desk.
-    """
-    for execution_id, verdict in verdicts.items():
-        given: object = verdict
-        if not isinstance(given, Allow | Deny | Undecided):
-            raise TypeError(f"the verdict on {execution_id} is Allow(), Deny('…') or Undecided(), not {given!r}")
-    if state is not None and (strange := sorted(verdicts.keys() - state.waiting.keys())):
-        raise VerdictRefused(f"no call waits for a verdict as {', '.join(strange)}")
-    needs = _plain(needs)
-
-    async def authorize(question: Question) -> Verdict:
-        verdict = verdicts.get(question.execution_id)
-        if verdict is None and not must_ask(needs, question.call):
-            return Allow()
-        if verdict is not None and (problem := _problem(question, verdict)) is not None:
-            logger.warning("a verdict cannot be taken: %s", problem)
-        elif verdict is not None and not isinstance(verdict, Undecided):
-            return verdict
-        await question.announce(card_of(question.call))
-        return Undecided()
-
-    return authorize
-
-
-def _plain(needs: Needs) -> Needs:
-    if inspect.iscoroutinefunction(needs):
-        raise TypeError("needs= is a plain function of a ValidCall; what has to wait belongs to authorize=")
-    return needs
-
-
-def _problem(question: Question, verdict: Verdict) -> str | None:
-    """Why the verdict does not fit its question; None where it does."""
-    if not isinstance(verdict, Allow):
-        return None
-    call = question.call
-    if verdict.value is UNSET and not call.tool.has_body:
-        return f"{call.name} does nothing by itself: give the value of {question.execution_id}"
-    if verdict.arguments is not None and (problem := question.problem_with(verdict.arguments)) is not None:
-        return f"the arguments for {question.execution_id} do not fit {call.name}: {problem}"
-    return None
-
-
-def must_ask(needs: Needs, call: ValidCall) -> bool:
-    """Whether somebody has to decide about a call; also where that cannot be told, and of tools without a body."""
-    if not call.tool.has_body:
-        return True
-    try:
-        return needs(call) is not False
-    except Exception:
-        logger.warning("needs= raised for a call of %s, so it is asked about", call.name, exc_info=True)
-        return True
-
-
-def card_of(call: ValidCall) -> Card:
-    """What a person should be shown beside the name and the arguments of a call."""
-    tool = call.tool
-    return Card(tool.description, tool.origin, tool.effects, not tool.has_body)

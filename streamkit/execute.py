@@ -24,7 +24,6 @@ from msgspec import UNSET
 from .approval import Allow, Authorize, Deny, allow_all
 from .asking import Asking
 from .calls import given_value, run_call
-from .desk import from_verdicts
 from .errors import InvalidCall, JournalError
 from .flows import Sink, flow
 from .groups import LoneErrorGroup, raise_if_all_are
@@ -38,6 +37,7 @@ from .tool_events import Failure, FailureKind, Output, Pending, ToolEvent, ToolR
 from .tool_values import model_text
 from .toolkit import Toolkit, ValidCall
 from .tools import ToolContext
+from .verdicts import from_verdicts
 
 R = TypeVar("R")
 

@@ -10,7 +10,7 @@ import pytest
 from streamkit.approval import Allow, Deny, Verdict
 from streamkit.conversing import converse
 from streamkit.decorators import tool
-from streamkit.desk import ApprovalDesk, from_verdicts
+from streamkit.desk import ApprovalDesk
 from streamkit.errors import VerdictRefused
 from streamkit.history import Conversation
 from streamkit.items import ToolCall, ToolOutput, user
@@ -18,6 +18,7 @@ from streamkit.testing import ScriptedModel, call, check_grammar, check_history
 from streamkit.tool_events import ApprovalRequested, Failure, Output, RunEvent, ToolStarted
 from streamkit.toolkit import Toolkit
 from streamkit.tools import ToolContext
+from streamkit.verdicts import from_verdicts
 
 ran: list[str] = []
 GO = Conversation((user("go"),))

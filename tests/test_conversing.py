@@ -13,7 +13,6 @@ import pytest
 from streamkit.approval import Allow, Deny, Verdict
 from streamkit.conversing import converse
 from streamkit.decorators import tool
-from streamkit.desk import from_verdicts
 from streamkit.errors import HistoryError, JournalError, RunIsHeld
 from streamkit.execute import execute_all
 from streamkit.flows import Flow
@@ -30,6 +29,7 @@ from streamkit.toolkit import Toolkit
 from streamkit.tools import ToolContext
 from streamkit.turn_builder import UsageReported
 from streamkit.turns import TextDelta, ToolInputAbandoned, ToolInputDelta, ToolInputStart, TurnRestarted, TurnStarted
+from streamkit.verdicts import from_verdicts
 
 from .test_history import check_pairs
 

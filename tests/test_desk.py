@@ -1,4 +1,4 @@
-"""Where people decide: verdicts at every moment, wrong ones too, live and between two requests."""
+"""Where people decide while the run waits: verdicts at every moment, wrong ones too."""
 
 import re
 from collections.abc import Callable
@@ -8,17 +8,15 @@ from typing import Any
 import anyio
 import anyio.from_thread
 import anyio.to_thread
-import msgspec
 import pytest
 
-from streamkit.approval import Allow, Authorize, Card, Deny, Undecided, Verdict, allow_all
+from streamkit.approval import Allow, Card, Verdict
 from streamkit.decorators import tool
-from streamkit.desk import ApprovalDesk, from_verdicts
+from streamkit.desk import ApprovalDesk
 from streamkit.errors import FlowError, VerdictRefused
 from streamkit.execute import execute_all
 from streamkit.flows import Sink
-from streamkit.history import Conversation
-from streamkit.items import ToolCall, user
+from streamkit.items import ToolCall
 from streamkit.testing.grammar import check_grammar
 from streamkit.tool_events import (
     ApprovalRequested,
@@ -33,40 +31,13 @@ from streamkit.tool_events import (
     walk,
 )
 from streamkit.toolkit import Toolkit
-from streamkit.tools import Tool
-from streamkit.turns import Turn
 
-from .calling import collect
-
-sent: list[str] = []
-
-
-@tool(approval=True, origin="mail.example.org")
-async def send(to: str) -> str:
-    """Send a mail."""
-    sent.append(to)
-    return f"sent to {to}"
-
-
-@tool
-async def read(p: str) -> str:
-    """Read a file."""
-    return p
-
-
-TOOLS = Toolkit(send, read)
+from .gated_tools import BODILESS, TOOLS, calls, sent
 
 
 @pytest.fixture(autouse=True)
 def nothing_sent() -> None:
     sent.clear()
-
-
-def calls(*asked: tuple[str, dict[str, Any]]) -> list[ToolCall]:
-    return [
-        ToolCall(f"c{place}", name, msgspec.json.encode(arguments).decode(), "t", place)
-        for place, (name, arguments) in enumerate(asked)
-    ]
 
 
 Answer = Callable[[ApprovalDesk, ApprovalRequested], object]
@@ -255,8 +226,6 @@ def test_a_desk_that_cannot_work_is_refused_where_it_is_made() -> None:
         ApprovalDesk(timeout_seconds=-1)
     with pytest.raises(TypeError, match="needs= is a plain function"):
         ApprovalDesk(needs=asks)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="needs= is a plain function"):
-        from_verdicts({}, needs=asks)  # type: ignore[arg-type]
 
 
 async def test_a_desk_in_place_of_its_function_is_told() -> None:
@@ -326,12 +295,13 @@ async def test_a_call_of_an_inner_run_is_asked_about_at_the_same_desk() -> None:
     assert events.value == (Value("outer", "agent", "sent to Ann", "sent to Ann"),)
 
 
+async def test_arguments_that_are_no_mapping_are_refused() -> None:
+    given: Any = "Bob"
+    with pytest.raises(TypeError, match="by name"):
+        ApprovalDesk().allow("t.0", given)
+
+
 # A tool without a body
-
-
-BODILESS: Tool[..., Any] = Tool(
-    name="ask_person", description="Ask the person.", input={"type": "object", "properties": {}}
-)
 
 
 async def test_a_tool_without_a_body_is_answered_by_whoever_has_the_run() -> None:
@@ -372,85 +342,3 @@ async def test_a_value_that_cannot_be_written_is_a_failure() -> None:
     (result,) = await execute_all(Toolkit(BODILESS), calls(("ask_person", {})), authorize=authorize)
     assert isinstance(result, Failure)
     assert result.kind == "not_serialisable"
-
-
-# Between two requests
-
-
-def asked_for(*asked: tuple[str, dict[str, Any]]) -> Conversation:
-    turn = Turn("t", items=tuple(calls(*asked)), stop_reason="tool_calls")
-    return Conversation((user("go"),)).take(turn)
-
-
-async def settle(state: Conversation, authorize: Authorize) -> Conversation:
-    _, results = await collect(execute_all(TOOLS, state.waiting.values(), authorize=authorize))
-    stored = msgspec.json.encode(state.settle(results))
-    return msgspec.json.decode(stored, type=Conversation)
-
-
-async def test_answers_come_one_by_one_and_each_call_runs_once() -> None:
-    state = asked_for(("send", {"to": "Ann"}), ("send", {"to": "Bob"}), ("read", {"p": "a"}))
-    state = await settle(state, from_verdicts({}, state))
-    assert (state.ended, list(state.waiting), sent) == ("pending", ["t.0", "t.1"], [])
-    state = await settle(state, from_verdicts({"t.1": Allow()}, state))
-    assert (state.ended, list(state.waiting), sent) == ("pending", ["t.0"], ["Bob"])
-    state = await settle(state, from_verdicts({"t.0": Deny("not Ann")}, state))
-    assert (state.ended, state.turn, sent) == (None, None, ["Bob"])
-    assert [item.text for item in state.history[-3:]] == [  # type: ignore[union-attr]
-        "The call of send was denied: not Ann",
-        "sent to Bob",
-        "a",
-    ]
-
-
-async def test_a_verdict_on_a_call_that_does_not_wait_is_refused() -> None:
-    state = asked_for(("send", {"to": "Ann"}), ("send", {"to": "Bob"}))
-    with pytest.raises(VerdictRefused, match="no call waits for a verdict as zz"):
-        from_verdicts({"zz": Allow(), "t.0": Allow()}, state)
-    state = await settle(state, from_verdicts({"t.0": Allow()}, state))
-    with pytest.raises(VerdictRefused, match=r"no call waits for a verdict as t\.0"):
-        from_verdicts({"t.0": Deny("too late")}, state)
-    assert sent == ["Ann"]
-
-
-async def test_without_an_authoriser_a_marked_tool_is_left_to_a_person() -> None:
-    asked = calls(("send", {"to": "Ann"}), ("read", {"p": "a"}))
-    events, results = await collect(execute_all(TOOLS, asked))
-    assert results == (Pending("c0", "send"), Value("c1", "read", "a", "a"))
-    assert [event.call_id for event in events if isinstance(event, ApprovalRequested)] == ["c0"]
-    assert sent == []
-    await execute_all(TOOLS, asked, authorize=allow_all)
-    assert sent == ["Ann"]
-
-
-async def test_a_call_that_is_allowed_with_what_does_not_fit_stays_pending() -> None:
-    state = asked_for(("send", {"to": "Ann"}))
-    state = await settle(state, from_verdicts({"t.0": Allow({"zz": 1})}, state))
-    assert (state.ended, list(state.waiting), sent) == ("pending", ["t.0"], [])
-
-
-@pytest.mark.parametrize("verdict", [Allow({"zz": 1}), Undecided()])
-async def test_what_decides_nothing_is_asked_about_again(verdict: Verdict) -> None:
-    authorize = from_verdicts({"t.0": verdict})
-    events, results = await collect(execute_all(TOOLS, calls(("send", {"to": "Ann"})), authorize=authorize))
-    assert [type(event) for event in events] == [ApprovalRequested]
-    assert results == (Pending("c0", "send"),)
-
-
-async def test_a_tool_without_a_body_is_asked_about_until_its_value_is_there() -> None:
-    authorize = from_verdicts({"t.0": Allow()})
-    events, results = await collect(execute_all(Toolkit(BODILESS), calls(("ask_person", {})), authorize=authorize))
-    assert [type(event) for event in events] == [ApprovalRequested]
-    assert results == (Pending("c0", "ask_person"),)
-
-
-@pytest.mark.parametrize("verdict", [True, "allow", None])
-def test_what_is_no_verdict_is_told_at_once(verdict: Any) -> None:
-    with pytest.raises(TypeError, match=r"the verdict on t\.0 is Allow\(\), Deny"):
-        from_verdicts({"t.0": verdict})
-
-
-async def test_arguments_that_are_no_mapping_are_refused() -> None:
-    given: Any = "Bob"
-    with pytest.raises(TypeError, match="by name"):
-        ApprovalDesk().allow("t.0", given)

@@ -16,9 +16,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ..desk import from_verdicts
 from ..errors import MessagesRefused, VerdictRefused
 from ..redaction import Redact
+from ..verdicts import from_verdicts
 from ..wire.ai_sdk import AiSdkEncoder
 from ..wire.seals import Seal
 from ..wire.ui_messages import from_ui_messages

@@ -9,8 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ..approval import card_of
 from ..codec.strict_json import strict_json
-from ..desk import ApprovalDesk, card_of
+from ..desk import ApprovalDesk
 from ..errors import NotRunning, RunIsHeld, VerdictRefused
 from ..history import Conversation
 from ..redaction import Redact

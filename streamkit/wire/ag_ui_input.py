@@ -19,8 +19,7 @@ from typing import Any
 
 import msgspec
 
-from ..approval import Allow, Authorize, Deny, Question, Verdict
-from ..desk import Needs, asks_for_marked, from_verdicts, must_ask
+from ..approval import Allow, Authorize, Deny, Needs, Question, Verdict, asks_for_marked, must_ask
 from ..errors import DefinitionError, MessagesRefused, VerdictRefused
 from ..foreign_schemas import without_patterns
 from ..history import Conversation
@@ -29,6 +28,7 @@ from ..redaction import Redact
 from ..tool_events import Failure, Pending, ToolResult, Value
 from ..toolkit import Toolkit
 from ..tools import Tool
+from ..verdicts import from_verdicts
 from .ag_ui import AgUiEncoder
 from .ag_ui_ends import interrupt_id
 from .ag_ui_messages import NO_RESULT, ModelTurn, read_messages

@@ -7,12 +7,12 @@ import anyio
 import pytest
 from starlette.exceptions import HTTPException
 
-from streamkit.desk import from_verdicts
 from streamkit.flows import Flow
 from streamkit.history import Conversation
 from streamkit.items import Message, assistant, user
 from streamkit.testing.scripted import call
 from streamkit.tool_events import RunEvent
+from streamkit.verdicts import from_verdicts
 from streamkit.web import RunRequest, app
 
 from ..attacks import Boom, nothing_left

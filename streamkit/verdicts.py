@@ -1,0 +1,61 @@
+"""`from_verdicts`: people decide between two requests, for a server that keeps nothing meanwhile.
+
+A call without a verdict stays `Pending`, and the run ends with a `Conversation` to be stored; it goes on with the
+verdicts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from .approval import (
+    Allow,
+    Authorize,
+    Deny,
+    Needs,
+    Question,
+    Undecided,
+    Verdict,
+    asks_for_marked,
+    card_of,
+    must_ask,
+    plain_rule,
+    problem_of,
+)
+from .errors import VerdictRefused
+from .history import Conversation
+
+logger = logging.getLogger("streamkit")
+
+
+def from_verdicts(
+    verdicts: Mapping[str, Verdict], state: Conversation | None = None, *, needs: Needs = asks_for_marked
+) -> Authorize:
+    """An authoriser that knows its verdicts, by execution id, from the start: a call without one stays Pending.
+
+    state: the conversation that waits for them: a verdict on a call that does not wait in it raises VerdictRefused. A
+    call that is allowed with arguments that do not fit, or without the value that it needs, stays pending, and is asked
+    about again.
+    needs: as for the desk.
+    """
+    for execution_id, verdict in verdicts.items():
+        given: object = verdict
+        if not isinstance(given, Allow | Deny | Undecided):
+            raise TypeError(f"the verdict on {execution_id} is Allow(), Deny('…') or Undecided(), not {given!r}")
+    if state is not None and (strange := sorted(verdicts.keys() - state.waiting.keys())):
+        raise VerdictRefused(f"no call waits for a verdict as {', '.join(strange)}")
+    needs = plain_rule(needs)
+
+    async def authorize(question: Question) -> Verdict:
+        verdict = verdicts.get(question.execution_id)
+        if verdict is None and not must_ask(needs, question.call):
+            return Allow()
+        if verdict is not None and (problem := problem_of(question, verdict)) is not None:
+            logger.warning("a verdict cannot be taken: %s", problem)
+        elif verdict is not None and not isinstance(verdict, Undecided):
+            return verdict
+        await question.announce(card_of(question.call))
+        return Undecided()
+
+    return authorize
