@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from ..codec.surrogates import whole
 from ..history import Conversation
@@ -40,7 +41,8 @@ class TurnTaken(Tagged, frozen=True):
 class Decided(Tagged, frozen=True):
     """Somebody has decided about a call. arguments: those it shall run with, None for its own. reason: of a denial.
 
-    original: what the model wrote, where it shall run with others.
+    original: what the model wrote, where it shall run with others. value: what it gives, without running; of a run that
+    goes on the value is written down as the result.
     """
 
     execution_id: str
@@ -48,6 +50,7 @@ class Decided(Tagged, frozen=True):
     arguments: Any = None
     original: Any = None
     reason: str = ""
+    value: Any = UNSET
 
 
 class CallStarted(Tagged, frozen=True):

@@ -43,6 +43,7 @@ class Journal:
 
     def __init__(self, store: JournalStore, *, events: bool = True, redact: Redact | None = None) -> None:
         self.store = store
+        self.hides = redact is not None
         self._events = events
         self._redact = redact
 

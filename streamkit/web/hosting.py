@@ -8,9 +8,11 @@ from contextlib import asynccontextmanager
 from typing import Any, TypedDict
 
 from anyio.abc import TaskGroup, TaskStatus
+from msgspec.structs import replace
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from ..approval import Allow, Deny
 from ..desk import ApprovalDesk
 from ..errors import FlowError, RunStopped
 from ..groups import LoneErrorGroup, concerns_all
@@ -19,6 +21,7 @@ from ..journal.journals import Journal
 from ..journal.log import RunLog
 from ..wire.encoding import Encoder
 from .ended import Ended
+from .late_verdicts import LateVerdicts
 from .replay import Replaying, replayed, standing_of
 from .response import SHUTDOWN, FlowResponse
 from .runs import LiveRuns, Run, Start
@@ -57,6 +60,7 @@ class Host:
         self._resumable = resumable
         self._decision_seconds = decision_seconds
         self._times = times
+        self._late = None if journal is None else LateVerdicts(journal)
         self._tasks: TaskGroup | None = None
 
     @asynccontextmanager
@@ -89,9 +93,21 @@ class Host:
         if self.journal is None:
             return kept
         standing = await standing_of(self.journal, run_id)
-        if standing is None or (kept is not None and kept.how == standing.how):
+        if standing is None:
             return kept
-        return Ended(standing.how, standing.conversation)  # another process may have gone on with it
+        if kept is None or kept.how != standing.how:  # another process may have gone on with it
+            kept = Ended(standing.how, standing.conversation)
+        if self._late is None or kept.how != "pending":
+            return kept
+        return replace(kept, verdicts={**await self._late.known(run_id), **kept.verdicts})
+
+    async def decide(self, run_id: str, ended: Ended, execution_id: str, verdict: Allow | Deny) -> None:
+        """Keep a verdict on a call of a run that has ended. Raises VerdictRefused where it cannot be taken."""
+        if self._late is not None and self._late.takes(verdict):
+            await self._late.add(run_id, ended, execution_id, verdict)
+        else:
+            now = self.live.ended.get(run_id) or ended  # others may have decided meanwhile
+            self.live.ended.put(run_id, now.decided(execution_id, verdict))
 
     async def answer(self, run: Run, encoder: Encoder, *, headers: Mapping[str, str], after: int = 0) -> Response:
         """Begin a run, and answer with it. after: the last frame that the client has of one that goes on."""

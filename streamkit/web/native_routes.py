@@ -143,7 +143,7 @@ class NativeRoutes:
             elif found.how == "interrupted":
                 raise HTTPException(409, "the run was cut off: it asks again when somebody resumes it")
             else:
-                self._host.live.ended.put(run_id, found.decided(body.execution_id, body.verdict))
+                await self._host.decide(run_id, found, body.execution_id, body.verdict)
         except VerdictRefused as refused:
             raise HTTPException(409, str(refused)) from refused
         return _json({})
