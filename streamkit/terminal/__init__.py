@@ -3,7 +3,7 @@
 from .bars import Bar
 from .program import run_program
 from .screen import Screen
-from .screens import open_screen, show
+from .showing import open_screen, show
 from .words import on_one_line, shown, visible
 
 __all__ = ["Bar", "Screen", "on_one_line", "open_screen", "run_program", "show", "shown", "visible"]
