@@ -14,12 +14,12 @@ import msgspec
 
 from ..codec.sse import Sse, SseDecoder
 from ..codec.surrogates import Halves, whole
-from ..errors import BadPayload, DecodeError, IncompleteStream, ModelError, NotAStream
+from ..errors import BadModelOutput, BadPayload, DecodeError, IncompleteStream, ModelError, NotAStream
 from ..items import StopReason, UnknownItem
 from ..turn_builder import Failed, Finished, Part
 from .failures import parsed, provider_error, shortened, tells_an_error
 from .odd_fields import fitting
-from .stop_words import reason_of
+from .stop_words import reason_of, tells_unreadable_output
 
 W = TypeVar("W")
 
@@ -110,11 +110,13 @@ class DialectDecoder(Generic[W]):
             self.ended = True
             parts.append(Finished(reason, word))
 
-    def finish_with(self, word: str | None, parts: list[Part]) -> None:
-        """The same, with the provider's word for the reason alone; some tell of a failure."""
+    def finish_with(self, word: str | None, parts: list[Part], told: str = "") -> None:
+        """The same, with the provider's word for the reason alone; some tell of a failure, of which told says more."""
         reason = reason_of(word)
         if reason == "error":
-            self.fail(provider_error(f"the provider ended the turn with the word {word}"), parts, word)
+            error = f"the provider ended the turn with the word {word}{told}"
+            bad_output = BadModelOutput(shortened(error)) if tells_unreadable_output(word) else None
+            self.fail(bad_output or provider_error(error), parts, word)
         self.finish(reason, word, parts)
 
     def fail(self, error: ModelError, parts: list[Part], word: str | None = None) -> None:

@@ -16,14 +16,13 @@ import msgspec
 
 from ..codec.json_array import JsonArrayDecoder
 from ..codec.surrogates import whole
-from ..errors import BadModelOutput, ProviderError
 from ..items import ProviderTool, UnknownItem, Usage
 from ..turn_builder import NextItem, Part, ReasoningOpaque, TextOpaque, UsageReported
 from ..turns import ReasoningDelta, TextDelta
 from .dialect import DialectDecoder, Framing
 from .failures import parsed, provider_error
 from .gemini_calls import SIGNATURE, Call, CallInPieces, text_or_none, whole_call
-from .stop_words import gravity
+from .stop_words import gravity, reason_of
 
 # What is read of the wire. gc=False: they live for a moment, and hold no cycles. Fields that servers fill in different
 # ways are Any. Parts that are neither text nor calls are read from the text of the event, since they go back whole.
@@ -76,13 +75,6 @@ _KEPT_UNREAD = {
 _NO_REASON = "FINISH_REASON_UNSPECIFIED"
 _PROVIDER_TOOLS = {"executableCode": False, "codeExecutionResult": True, "toolCall": False, "toolResponse": True}
 """Parts that tell of a tool of the provider, and whether they are results."""
-_FAILURES: dict[str, type[BadModelOutput | ProviderError]] = {
-    "MALFORMED_FUNCTION_CALL": BadModelOutput,
-    "MALFORMED_RESPONSE": BadModelOutput,
-    "UNEXPECTED_TOOL_CALL": BadModelOutput,
-    "TOO_MANY_TOOL_CALLS": BadModelOutput,
-    "MISSING_THOUGHT_SIGNATURE": ProviderError,  # in the request
-}
 
 
 class GeminiDecoder(DialectDecoder[_Chunk]):
@@ -164,7 +156,7 @@ class GeminiDecoder(DialectDecoder[_Chunk]):
             if value := getattr(candidate, field):
                 parts.append(UnknownItem({name: value}))
         word = str(candidate.finish_reason or _NO_REASON)
-        if word != _NO_REASON and _gravity(word) >= _gravity(self._stop_word):
+        if word != _NO_REASON and gravity(word) >= gravity(self._stop_word):
             self._stop_word = word
             self._stop_message = f": {candidate.finish_message}" if candidate.finish_message else ""
 
@@ -239,15 +231,12 @@ class GeminiDecoder(DialectDecoder[_Chunk]):
 
     def close(self, parts: list[Part]) -> None:
         word = self._stop_word
-        if word in _FAILURES:
-            told = f"the provider ended the turn with the word {word}{self._stop_message}"
-            self.fail(_FAILURES[word](told), parts, word)
-        elif self._is_blocked:
+        if self._is_blocked and reason_of(word) != "error":
             self.finish("content_filter", word, parts)
         elif word is not None:
-            if not _gravity(word):
+            if not gravity(word):
                 self._end_calls(parts, has_id=False)
-            self.finish_with(word, parts)
+            self.finish_with(word, parts, self._stop_message)
 
     def mend(self, chunk: _Chunk) -> None:
         chunk.prompt_feedback = whole(chunk.prompt_feedback)
@@ -297,10 +286,6 @@ def _raw_parts(data: str, chunk: _Chunk, candidate: _Candidate) -> list[Any]:
         return [{}] * len(_parts_of(candidate))
     raw: list[Any] = told["candidates"][chunk.candidates.index(candidate)]["content"]["parts"]
     return raw
-
-
-def _gravity(word: str | None) -> int:
-    return 2 if word in _FAILURES else gravity(word)
 
 
 def _usage(told: _Usage) -> Usage:

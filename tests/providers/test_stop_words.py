@@ -44,12 +44,16 @@ def body(dialect: str, word: str) -> bytes:
         ("MAX_TOKENS", "length"),
         ("max_output_tokens", "length"),
         ("model_context_window_exceeded", "length"),
+        ("time_limit", "length"),
         ("content_filter", "content_filter"),
         ("SAFETY", "content_filter"),
         ("guardrail_intervened", "content_filter"),
+        ("content_filter: RECITATION", "content_filter"),
         ("refusal", "refusal"),
         ("abort", "error"),
         ("ERROR", "error"),
+        ("malformed_function_call", "error"),
+        ("a_new_one: a_newer_one", "tool_calls"),
         ("TOOL_CALL", "tool_calls"),
         ("eos_token", "tool_calls"),
         ("a_new_one", "tool_calls"),
@@ -61,3 +65,19 @@ def test_the_words_of_other_servers_are_read(dialect: str, word: str, stop: str)
     assert [call["name"] for call in found["tool_calls"]] == ["get"] * (stop == "tool_calls")
     assert (found["error"] is not None) == (stop == "error")
     check_decoder(DIALECTS[dialect], body(dialect, word))
+
+
+@pytest.mark.parametrize("dialect", ["openai-chat", "anthropic", "gemini", "ollama"])
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        ("MALFORMED_FUNCTION_CALL", "bad_model_output"),
+        ("malformed_function_call", "bad_model_output"),
+        ("function_call_filter: MALFORMED_FUNCTION_CALL", "bad_model_output"),
+        ("malformed_tool_use", "bad_model_output"),
+        ("error", "provider_error"),
+    ],
+)
+def test_a_call_that_the_model_wrote_badly_is_told_as_such_by_every_dialect(dialect: str, word: str, kind: str) -> None:
+    found = decode(dialect, [body(dialect, word)])
+    assert found["error"] == {"kind": kind, "message": f"the provider ended the turn with the word {word}"}
