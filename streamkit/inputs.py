@@ -71,7 +71,7 @@ class Input:
 
     def decode(self, text: str) -> dict[str, Any]:
         """The arguments in a text. Raises InvalidInput with the message for the model."""
-        if nests_deeper_than(MAX_NESTING, text):
+        if len(text) > MAX_NESTING and nests_deeper_than(MAX_NESTING, text):
             raise _too_deep()
         try:
             return self._by_name(self._decode(text))

@@ -18,9 +18,12 @@ import msgspec
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])  # raw: the values are checked, not built
 _TOKENS = re.compile(r'\\.|["{}\[\]]', re.DOTALL)
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\]]', re.DOTALL)  # and strings, which may hold some
 _BLANK = re.compile(r"[ \t\r\n]*")
 _SEAM = re.compile(r'\}(?=[ \t\r\n]*["{])')  # inside of one object only its strings have such a place
+
+_NO_STRUCTURE = bytes(each for each in range(256) if each not in b'"[]{}')
+_AS_ARRAYS = bytes.maketrans(b"{}", b"[]")
+_SHALLOW = 8  # deeper ones are looked at bracket by bracket
 
 
 class WholeObjectScan:
@@ -87,18 +90,16 @@ def object_text(text: str) -> tuple[str, str | None]:
 
 
 def nests_deeper_than(limit: int, text: str) -> bool:
-    """Whether more than `limit` containers lie in each other in a text of JSON. Cheap where there are few of them."""
+    """Whether more than `limit` containers lie in each other in a text of JSON. Cheap where they are shallow."""
     if len(text) <= limit or text.count("{") + text.count("[") <= limit:
         return False
-    depth = 0
-    for bracket in _BRACKETS.findall(text):
-        if bracket in "}]":
-            depth -= 1
-        elif bracket in "{[":
-            depth += 1
-            if depth > limit:
-                return True
-    return False
+    brackets = _brackets(text)
+    innermost = 0  # levels that were taken off, all containers of one at once
+    while innermost < _SHALLOW and b"[]" in brackets:
+        brackets = brackets.replace(b"[]", b"")
+        innermost += 1
+    depths = itertools.accumulate(ord("\\") - bracket for bracket in brackets)  # it stands between the two
+    return innermost + max(depths, default=0) > limit
 
 
 def same_object(text: str, other: str) -> bool:
@@ -107,6 +108,15 @@ def same_object(text: str, other: str) -> bool:
         return text == other or bool(json.loads(text) == json.loads(other))
     except (ValueError, RecursionError):  # too many digits, too deep
         return False
+
+
+def _brackets(text: str) -> bytes:
+    """Those of a text of JSON, without what stands in its strings, all as `[` and `]`."""
+    if "\\" in text:
+        text = text.replace("\\\\", "").replace('\\"', "")
+    left = text.encode(errors="replace").translate(_AS_ARRAYS, delete=_NO_STRUCTURE)
+    left = left.replace(b'""', b"")  # strings without brackets, or the seam of two: what is inside of one stays so
+    return b"".join(left.split(b'"')[::2])
 
 
 def _object_in_odd_clothes(text: str) -> tuple[str, str | None]:

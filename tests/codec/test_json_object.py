@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit.codec.json_object import WholeObjectScan, object_text, same_object
+from streamkit.codec.json_object import WholeObjectScan, nests_deeper_than, object_text, same_object
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,28 @@ def test_anything_else_is_told_and_left_as_it_is(text: str, problem: str) -> Non
 def test_what_is_nested_too_deeply_is_no_object() -> None:
     text = '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}"
     assert object_text(text)[1] is not None
+
+
+def depth(tree: Any) -> int:
+    if not isinstance(tree, dict | list):
+        return 0
+    return 1 + max(map(depth, tree.values() if isinstance(tree, dict) else tree), default=0)
+
+
+odd_text = st.text('a"\\[]{}é\ud800\n', max_size=6)
+odd_trees = st.recursive(
+    odd_text | st.integers(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(odd_text, inner, max_size=3),
+)
+
+
+@given(odd_trees, st.integers(0, 20), st.booleans())
+def test_nesting_is_counted_outside_of_strings(tree: Any, around: int, ascii_only: bool) -> None:
+    for _ in range(around):
+        tree = [tree, {"]": "["}]
+    text = json.dumps(tree, ensure_ascii=ascii_only)
+    assert not nests_deeper_than(depth(tree), text)
+    assert not depth(tree) or nests_deeper_than(depth(tree) - 1, text)
 
 
 def test_objects_are_compared_by_value() -> None:
