@@ -7,7 +7,6 @@ from typing import Any
 import anyio
 import pytest
 
-from streamkit.desk import from_verdicts
 from streamkit.flows import Flow
 from streamkit.groups import LoneErrorGroup
 from streamkit.history import Conversation
@@ -17,6 +16,7 @@ from streamkit.journal.memory import MemoryStore
 from streamkit.testing.scripted import call
 from streamkit.tool_events import RunEvent
 from streamkit.tools import Tool
+from streamkit.verdicts import from_verdicts
 from streamkit.web import RunRequest, WebApp, app
 
 from .serving import Agent, Deletes, find, get, post, text_of
