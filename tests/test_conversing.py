@@ -23,6 +23,7 @@ from streamkit.journal.journals import Journal
 from streamkit.journal.memory import MemoryStore, memory_journal
 from streamkit.running import Running
 from streamkit.testing.grammar import check_grammar
+from streamkit.testing.histories import check_items
 from streamkit.testing.scripted import ScriptedModel, call
 from streamkit.tool_events import ApprovalRequested, Failure, Output, RunEvent, ToolStarted
 from streamkit.toolkit import Toolkit
@@ -30,8 +31,6 @@ from streamkit.tools import ToolContext
 from streamkit.turn_builder import UsageReported
 from streamkit.turns import TextDelta, ToolInputAbandoned, ToolInputDelta, ToolInputStart, TurnRestarted, TurnStarted
 from streamkit.verdicts import from_verdicts
-
-from .test_history import check_pairs
 
 ran: list[str] = []
 
@@ -72,7 +71,7 @@ async def seen(flow: Flow[RunEvent, Conversation], *pending: str) -> tuple[list[
             collected = [event async for event in events]
     check_grammar(collected, pending=pending)
     if events.value.turn is None:
-        check_pairs(events.value.history)
+        check_items(events.value.history)
     return collected, events.value
 
 
@@ -140,7 +139,7 @@ async def test_a_run_whose_time_is_up_ends_with_a_whole_history(limits: dict[str
         async with flow.open() as events:
             collected = [event async for event in events]
     state = events.value
-    check_pairs(state.history)
+    check_items(state.history)
     assert (state.ended, state.turns, state.usage) == ("budget", 2, Usage(5, 1))
     assert last_text(state).startswith("This call was cancelled: the run ")
     assert any(isinstance(event, ToolStarted) and event.tool == "hang" for event in collected)
@@ -315,7 +314,7 @@ async def test_a_run_goes_on_after_it_was_cut_off_anywhere() -> None:
         async with journal.drive("r") as run:
             turns = run.conversation.turns if run.conversation is not None else 0
         state = await drive(journal, ScriptedModel(*SCRIPT[turns:]))
-        check_pairs(state.history)
+        check_items(state.history)
         assert (state.ended, state.turns, last_text(state)) == ("answer", 3, "Done.")
         told = [item.text for item in state.history if isinstance(item, ToolOutput)]
         for path, text in zip("abc", told, strict=True):

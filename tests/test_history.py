@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from streamkit.errors import HistoryError
 from streamkit.history import Conversation, Transcript, append_turn, cancel_pending, recent, unanswered
 from streamkit.items import History, Item, Message, Reasoning, ToolCall, ToolOutput, Usage, assistant, user
+from streamkit.testing.histories import check_items
 from streamkit.tool_events import Failure, Output, Pending, ToolStarted, Value
 from streamkit.turns import TextDelta, ToolInputStart, Turn, TurnEnded, TurnRestarted, TurnStarted
 
@@ -23,21 +24,6 @@ def value(call: ToolCall, text: str = "done") -> Value:
 
 def turn(*items: Message | Reasoning | ToolCall, **fields: object) -> Turn:
     return Turn("t1", "m", items, **fields)  # type: ignore[arg-type]
-
-
-def check_pairs(history: History) -> None:
-    """What every provider demands: each call answered once, after it, before anything else is said."""
-    waiting: list[str] = []
-    for item in history:
-        if isinstance(item, ToolOutput):
-            assert item.call_id in waiting, f"a result without a call: {item}"
-            waiting.remove(item.call_id)
-        elif isinstance(item, Message) and item.role == "user":
-            assert not waiting, f"calls without a result: {waiting}"
-        elif isinstance(item, ToolCall):
-            assert item.call_id not in waiting
-            waiting.append(item.call_id)
-    assert not waiting, f"calls without a result: {waiting}"
 
 
 def test_results_go_behind_the_turn_in_the_order_of_the_calls() -> None:
@@ -83,7 +69,7 @@ def test_calls_that_went_nowhere_are_written_empty_and_answered() -> None:
     outputs = [item for item in history if isinstance(item, ToolOutput)]
     assert [output.call_id for output in outputs] == ["c1", "c2", "c3"]
     assert all(output.failed for output in outputs)
-    check_pairs(history)
+    check_items(history)
 
 
 def test_the_model_is_told_why_a_call_went_nowhere() -> None:
@@ -117,7 +103,7 @@ def test_unanswered_calls_can_be_cancelled_in_place() -> None:
     whole = cancel_pending(history, "the person stopped it")
     assert unanswered(whole) == ()
     assert whole[3:5] == (ToolOutput("c1", "read", "the person stopped it", failed=True), history[3])
-    check_pairs(whole)
+    check_items(whole)
 
 
 def test_recent_keeps_at_most_count_items_and_whole_turns() -> None:
@@ -162,8 +148,8 @@ def test_cancelled_and_shortened_histories_are_whole(kinds: list[str], count: in
     assert [item for item in whole if not isinstance(item, ToolOutput)] == [
         item for item in history if not isinstance(item, ToolOutput)
     ]
-    check_pairs(whole)
-    check_pairs(recent(whole, count))
+    check_items(whole)
+    check_items(recent(whole, count))
 
 
 def test_a_turn_that_a_transcript_hears_of_twice_is_one() -> None:
@@ -187,7 +173,7 @@ def test_a_transcript_is_legal_at_every_moment() -> None:
     for event in events:
         transcript.feed(event)  # type: ignore[arg-type]
         histories.append(transcript.history("stopped"))
-        check_pairs(histories[-1])
+        check_items(histories[-1])
     assert histories[2] == (user("go"), assistant("I look")), "text, but no half call"
     assert histories[6][-2:] == (ToolOutput("c1", "read", "stopped", failed=True), ToolOutput("c2", "read", "2"))
     results = [value(ONE, "1"), value(TWO, "2")]

@@ -16,6 +16,7 @@ from streamkit.history import Conversation, Transcript
 from streamkit.items import Message, ToolOutput, Usage, user
 from streamkit.loops import Next, Stop, loop, next_state_from, stream_until_complete
 from streamkit.testing.grammar import check_grammar
+from streamkit.testing.histories import check_items
 from streamkit.testing.scripted import ScriptedModel, call, interleave, stop
 from streamkit.tool_events import Output, RunEvent, ToolStarted
 from streamkit.toolkit import Toolkit
@@ -30,7 +31,6 @@ from streamkit.turns import (
 )
 
 from .calling import GUARD_SECONDS
-from .test_history import check_pairs
 
 
 @tool
@@ -83,10 +83,10 @@ async def test_at_the_limit_of_turns_nothing_dangles(name: str) -> None:
     model = ScriptedModel(*[[call(name)]] * 10)
     _, state = await seen(converse(model, KIT, (user("go"),), max_turns=4))
     assert (len(model.requests), state.ended, state.turns) == (4, "turn_limit", 4)
-    check_pairs(state.history)
+    check_items(state.history)
     goes_on = ScriptedModel(["Fine."])
     _, after = await seen(converse(goes_on, KIT, state.say(user("and now?"))))
-    check_pairs(goes_on.requests[0].history)
+    check_items(goes_on.requests[0].history)
     assert (after.ended, after.turns) == ("answer", 5)
 
 
@@ -129,7 +129,7 @@ async def test_cancelling_while_tools_run_leaves_a_usable_history() -> None:
     ]  # fmt: skip
     again = ScriptedModel(["ok"])
     await converse(again, KIT, (*transcript.history("The user cancelled."), user("go on")))
-    check_pairs(again.requests[0].history)
+    check_items(again.requests[0].history)
 
 
 @pytest.mark.parametrize("text", ["I", " \n"])
@@ -154,7 +154,7 @@ async def test_a_call_cut_by_the_token_limit_never_runs() -> None:
     assert (state.ended, len(model.requests)) == ("length", 1)
     assert [event.reason for event in events if isinstance(event, ToolInputAbandoned)] == ["incomplete"]
     assert not any(isinstance(event, ToolStarted) for event in events)
-    check_pairs(state.history)
+    check_items(state.history)
 
 
 async def test_text_before_a_call_is_no_final_answer() -> None:
@@ -330,7 +330,7 @@ async def test_a_parameter_with_a_default_makes_no_other_step() -> None:
 async def test_at_the_limit_a_malformed_call_keeps_the_grammar() -> None:
     _, state = await seen(converse(ScriptedModel([call("read", "[1]")]), KIT, (user("go"),), max_turns=1))
     assert state.ended == "turn_limit"
-    check_pairs(state.history)
+    check_items(state.history)
 
 
 async def test_equal_ids_of_an_inner_run_touch_nothing_outside() -> None:

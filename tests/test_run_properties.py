@@ -44,10 +44,10 @@ from streamkit import (
     user,
 )
 from streamkit.testing import ScriptedModel, call, check_grammar, interleave, stop
+from streamkit.testing.histories import check_items
 from streamkit.tool_events import RunEvent
 
 from .calling import GUARD_SECONDS
-from .test_history import check_pairs
 
 
 class Gone(Exception):
@@ -304,20 +304,20 @@ async def test_every_fault_of_a_model_leaves_grammar_and_history_whole(
             async with converse(model, Toolkit(read, fails), (user("go"),)).tap(transcript.feed).open() as events:
                 async for event in events:
                     seen.append(event)
-                    check_pairs(transcript.history("stopped"))
+                    check_items(transcript.history("stopped"))
                     if leave_after is not None and len(seen) > leave_after:
                         break
         except (ModelError, ValueError):
             pass
     check_grammar(seen, complete=leave_after is None or len(seen) <= leave_after)
-    check_pairs(transcript.history("stopped"))
+    check_items(transcript.history("stopped"))
     may_run = {
         call.call_id for event in seen if isinstance(event, TurnEnded) for call in event.turn.calls if not call.problem
     }
     assert {event.call_id for event in seen if isinstance(event, ToolStarted)} <= may_run
     assert len(model.requests) <= len(turns) + 1
     for request in model.requests:
-        check_pairs(request.history)
+        check_items(request.history)
 
 
 def _first_end(turn: list[Any]) -> int:

@@ -51,12 +51,12 @@ from streamkit import (
 )
 from streamkit.errors import DecodeError
 from streamkit.testing import ScriptedModel, call, check_grammar, interleave, stop
+from streamkit.testing.histories import check_items
 from streamkit.tool_input import WholeCall
 from streamkit.turn_edits import edit_calls, hold_back
 
 from .attacks import in_ticks, repeat
 from .calling import GUARD_SECONDS
-from .test_history import check_pairs
 
 REQUEST = TurnRequest((user("go"),), (ToolSpec("read", "Reads.", {}), ToolSpec("write", "Writes.", {})))
 READ = call("read", {"p": "a"}, call_id="c1", split=4)
@@ -255,7 +255,7 @@ async def test_a_dropped_call_is_abandoned_instead_of_available_and_stays_in_the
     assert [(each.call_id, each.abandoned, each.arguments) for each in turn.dropped] == [
         ("c1", "discarded", '{"p":"a"}')
     ]
-    check_pairs(append_turn((user("go"),), turn, [_answer(call) for call in turn.calls]))
+    check_items(append_turn((user("go"),), turn, [_answer(call) for call in turn.calls]))
 
 
 @pytest.mark.parametrize(
@@ -346,7 +346,7 @@ async def test_a_turn_that_keeps_none_of_its_calls_is_no_answer() -> None:
     assert (turn.stop_reason, turn.wants_more, turn.calls) == ("unknown", False, ())
     state = Conversation((user("go"),)).add(turn)
     assert state.ended == "unknown"
-    check_pairs(state.history)
+    check_items(state.history)
     _, answer = await seen(edit_calls(turn_of("A"), lambda call: None))
     assert answer.stop_reason == "stop"
 
@@ -502,7 +502,7 @@ async def test_an_edited_call_runs_as_edited_and_a_dropped_one_is_answered() -> 
     assert {(event.call_id, event.tool) for event in events if isinstance(event, ToolStarted)} == {
         ("c1", "write"), ("c2", "write"),
     }  # fmt: skip
-    check_pairs(model.requests[1].history)
+    check_items(model.requests[1].history)
     assert opened.value.ended == "answer"
 
 
@@ -716,7 +716,7 @@ async def test_whatever_is_edited_what_is_told_is_what_the_turn_holds(
     assert all(isinstance(events[-1], ToolInputAbandoned) for events in begun.values())
     assert (ended.stop_reason == "tool_calls") == bool(ended.calls)
     assert "".join(event.text for event in shown if isinstance(event, TextDelta)) == ended.text
-    check_pairs(Conversation((user("go"),)).add(ended, [_answer(call) for call in ended.calls]).history)
+    check_items(Conversation((user("go"),)).add(ended, [_answer(call) for call in ended.calls]).history)
 
 
 def _answer(call: ToolCall) -> Failure:

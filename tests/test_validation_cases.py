@@ -12,12 +12,11 @@ from streamkit.errors import InvalidInput
 from streamkit.history import Conversation
 from streamkit.items import Message, ToolOutput, user
 from streamkit.testing.grammar import check_grammar
+from streamkit.testing.histories import check_items
 from streamkit.testing.scripted import ScriptedModel, call
 from streamkit.tool_events import Failure, Output, RunEvent, ToolStarted
 from streamkit.toolkit import Toolkit
 from streamkit.tools import Tool
-
-from .test_history import check_pairs
 
 FILE = Path(__file__).parents[2] / "shared" / "cases" / "validation.json"
 CASES = json.loads(FILE.read_text("utf-8")) if FILE.exists() else []
@@ -71,7 +70,7 @@ async def played(model: ScriptedModel, **options: Any) -> tuple[list[RunEvent], 
     async with converse(model, Toolkit(add, write), (user("go"),), **options).open() as events:
         collected = [event async for event in events]
     check_grammar(collected)
-    check_pairs(events.value.history)
+    check_items(events.value.history)
     return collected, events.value
 
 
