@@ -47,6 +47,7 @@ ROWS = (
         "history",
         "redaction",
         "ledger",
+        "bars",
     ),
     (
         "tool_checks",

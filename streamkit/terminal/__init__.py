@@ -1,6 +1,6 @@
 """A run in a terminal, a pipe or a log; and what a program around it says when it ends."""
 
-from .bars import Bar
+from .blocks import Bar
 from .program import run_program
 from .screen import Screen
 from .showing import open_screen, show

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Literal
 
+from ..bars import Bar as Bar  # noqa: PLC0414  # users take it from this folder
+from ..bars import progress_of
 from ..input_fields import FieldReader
 from ..items import ProviderTool, UnknownItem
 from ..tool_events import (
@@ -35,7 +37,6 @@ from ..turns import (
     TurnRestarted,
     TurnStarted,
 )
-from .bars import Bar, progress_of
 from .tails import TAIL_CHARACTERS, Fields, Tail
 from .words import on_one_line, shown, why_cut, why_dropped
 

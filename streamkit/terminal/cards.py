@@ -15,7 +15,7 @@ from time import monotonic
 from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.text import Text
 
-from .bars import Bar
+from ..bars import Bar
 from .blocks import Called, Run, Said, Voice
 from .rows import wrapped
 from .tails import TAIL_CHARACTERS, Tail

@@ -21,6 +21,7 @@ from typing import TextIO
 import anyio
 import anyio.lowlevel
 
+from ..bars import Bar
 from ..items import ProviderTool, UnknownItem
 from ..tool_events import ApprovalRequested, Intermediate, Output, ToolInputField, ToolStarted, walk
 from ..turns import (
@@ -35,7 +36,6 @@ from ..turns import (
     TurnRestarted,
     TurnStarted,
 )
-from .bars import Bar
 from .blocks import Describe, described
 from .output import PIECE_CHARACTERS, TextOutput
 from .screen import Screen

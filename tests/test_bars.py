@@ -10,7 +10,7 @@ import msgspec
 import pydantic
 import pytest
 
-from streamkit.terminal.bars import Bar, progress_of
+from streamkit.bars import Bar, progress_of
 
 
 class Struct(msgspec.Struct):
