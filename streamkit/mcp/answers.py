@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from ..bars import Bar, progress_of
 from ..items import Image
 from ..tool_events import Failure, Intermediate, Pending, ToolResult, Value
 from .exchange import Progress
@@ -23,22 +24,35 @@ Report = Callable[[float, float | None, str | None], Awaitable[None]]
 class ProgressTeller:
     """Tells the intermediates of one call. The number of a report must grow, by the rule of the protocol.
 
-    Progress of another server keeps its numbers, as far as they grow; anything else counts one more.
+    What says how far it is (see `progress_of`), and progress of another server, keeps its numbers as far as they grow;
+    anything else counts one more until then, and stands where the last number stood after it. What begins again behind
+    its last number has no total any more, of which it would be too much.
     """
 
     def __init__(self, report: Report) -> None:
         self._report = report
         self._last = math.nextafter(0.0, -math.inf)  # so that 0 is one step on
+        self._total: float | None = None
+        self._is_measured = False
 
     async def tell(self, event: Intermediate) -> None:
         shown = event.data if event.event is None else event.event
-        if isinstance(shown, Progress):
-            at, total, message = shown.progress, shown.total, shown.message
-            self._last = at if self._last < at < math.inf else math.nextafter(self._last, math.inf)
-        else:
-            total, message = None, _text(shown)
-            self._last = int(self._last) + 1
-        await self._report(self._last, total, _cut(message))
+        match shown if isinstance(shown, Progress) else progress_of(shown):
+            case Progress(progress=at, total=total, message=message):
+                self._measure(at, total)
+            case Bar(done=at, total=total, text=text):
+                self._measure(float(at), float(total))
+                message = text or _text(shown)
+            case _:
+                message = _text(shown)
+                self._last = math.nextafter(self._last, math.inf) if self._is_measured else int(self._last) + 1
+        await self._report(self._last, self._total, _cut(message))
+
+    def _measure(self, at: float, total: float | None) -> None:
+        self._is_measured = True
+        grows = self._last < at < math.inf
+        self._total = total if grows or math.isclose(at, self._last) else None
+        self._last = at if grows else math.nextafter(self._last, math.inf)
 
 
 def answer(result: ToolResult) -> types.CallToolResult:

@@ -69,9 +69,9 @@ def server_of(
 ) -> Server[Any]:
     """The server of the SDK that offers these tools; `.streamable_http_app()` of it is an ASGI application.
 
-    Tools without a body are not offered. What a call shows goes to the client as progress, where it asks for that: text
-    as it is, all else as JSON, cut to some thousand characters. A failure is an error result with the sentence that a
-    model would read.
+    Tools without a body are not offered. What a call shows goes to the client as progress, where it asks for that: what
+    has `done` and `total`, or the like, with these numbers; text as it is, all else as JSON, cut to some thousand
+    characters. A failure is an error result with the sentence that a model would read.
 
     authorize, context, max_concurrency: as for `execute_all`, the last one for all clients together. Without authorize,
     and where it leaves a call undecided, the client is told that the call was not allowed.

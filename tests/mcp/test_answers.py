@@ -24,6 +24,12 @@ class Row(msgspec.Struct):
     size: int
 
 
+class Loaded(msgspec.Struct):
+    loaded: int
+    total: int
+    status: str
+
+
 def valued(value: Any) -> Value:
     text, images = what_the_model_gets(value)
     return Value("c1", "tool", value, text, images=images)
@@ -112,10 +118,35 @@ async def test_progress_of_another_server_keeps_its_numbers() -> None:
     assert await reports_of(*given) == [(0, 3, None), (0.5, 3, "half"), (3, 3, None)]
 
 
+async def test_what_says_how_far_it_is_is_progress_with_its_numbers() -> None:
+    given = [{"done": 1, "total": 3}, Loaded(2, 3, "two of them"), {"percent": 70}, Row("a", 1)]
+    assert await reports_of(*given) == [
+        (1, 3, '{"done":1,"total":3}'),
+        (2, 3, "two of them"),
+        (70, 100, '{"percent":70}'),
+        (pytest.approx(70), 100, '{"name":"a","size":1}'),
+    ]
+
+
+async def test_what_is_said_between_two_numbers_leaves_the_next_one_as_it_is() -> None:
+    numbers = [
+        number for number, _, _ in await reports_of({"done": 0.1, "total": 1}, "well", {"done": 0.2, "total": 1})
+    ]
+    assert numbers == [0.1, pytest.approx(0.1), 0.2]
+
+
+async def test_what_is_said_again_keeps_its_total_and_what_begins_again_loses_it() -> None:
+    given = [Progress(3, 3), Progress(3, 3, "checking"), Progress(1, 2, "the next"), Progress(4, 5)]
+    assert [(total, message) for _, total, message in await reports_of(*given)] == [
+        (3, None), (3, "checking"), (None, "the next"), (5, None),
+    ]  # fmt: skip
+
+
 NUMBERS = some.floats(min_value=-1e6, max_value=1e6) | some.just(float("nan")) | some.just(float("inf"))
+SHARES = some.fixed_dictionaries({"done": NUMBERS, "total": NUMBERS})
 
 
-@given(shown=some.lists(some.just("text") | some.builds(Progress, NUMBERS)))
+@given(shown=some.lists(some.just("text") | some.builds(Progress, NUMBERS) | SHARES))
 async def test_the_number_of_a_report_always_grows(shown: list[Any]) -> None:
     numbers = [number for number, _, _ in await reports_of(*shown)]
     assert all(before < after < float("inf") for before, after in pairwise(numbers))
