@@ -148,11 +148,14 @@ class CallInput:
     def end(self, told: str = "") -> list[ToolInputEvent]:
         """The provider says that the call is whole.
 
-        told: the arguments in its closing words; they win, unless they are no object. Where the text is no object
-        either, the call has a problem from now on, and stays open: the end of the turn decides what became of it.
+        told: the arguments in its closing words; they win, unless they are no object. Where no text came before, they
+        are the text. Where the text is no object, the call has a problem from now on, and stays open: the end of the
+        turn decides what became of it.
         """
         text = "".join(self._pieces)
-        if problem := self._too_long(text):
+        if told and not text.strip():  # what is broken in them must not pass for nothing, which is an empty object
+            return [*self.take_text(told), *self.end()]
+        if problem := self._too_long(max(text, told, key=len)):
             self.problem = problem
             return []
         text, problem = object_text(text)

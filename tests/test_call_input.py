@@ -167,6 +167,24 @@ def test_what_is_told_at_the_end_completes_the_arguments(
     assert ended(*texts, told=told) == expected
 
 
+@pytest.mark.parametrize("texts", [[], ["", " "]])
+@pytest.mark.parametrize("told", ['{"q":', "[1]", "q", "{}{"])
+def test_what_is_told_at_the_end_alone_and_is_no_object_is_not_taken_for_nothing(texts: list[str], told: str) -> None:
+    deltas, arguments, problem = ended(*texts, told=told)
+    assert ("".join(deltas).lstrip(), arguments) == (told, None)
+    assert problem is not None
+
+
+def test_what_is_told_at_the_end_has_the_limit_of_all_arguments() -> None:
+    for text in ("", '{"q":'):
+        call = CallInput(0, has_end_marker=True, limit_chars=9)
+        call.call_id, call.name = "c", "search"
+        call.start()
+        call.take_text(text)
+        call.end('{"q": "long"}')
+        assert (call.problem, call.phase) == ("the arguments have 13 characters, and may have 9", Phase.COLLECTING)
+
+
 def test_what_is_told_at_the_end_wins_and_a_log_line_says_so(caplog: pytest.LogCaptureFixture) -> None:
     assert ended('{"q": 1}', told='{"q": 2}') == (['{"q": 1}'], '{"q": 2}', None)
     assert "call c of search" in caplog.text

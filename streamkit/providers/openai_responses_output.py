@@ -124,17 +124,17 @@ class Output:
         elif len(told) > len(sent):
             self.write(item, part, index, told[len(sent) :], parts)
 
-    def tell_arguments(self, item: OutputItem, told: object, parts: list[Part]) -> None:
+    def tell_arguments(self, item: OutputItem, told: Any, parts: list[Part]) -> None:
         """All arguments of a call are told. That ends it, unless its id or its name has still to come."""
         if item.call_id is not None and item.name is not None:
             self._end_call(item, told, parts)
-        elif not item.has_pieces and (text := _arguments(told)):
+        elif not item.has_pieces and (text := as_text(told)):
             item.has_pieces = True
             parts.append(InputDelta(text, item.number))
 
-    def _end_call(self, item: OutputItem, told: object, parts: list[Part]) -> None:
+    def _end_call(self, item: OutputItem, told: Any, parts: list[Part]) -> None:
         """Where a call has no text at all, the last response may still tell it: that is waited for."""
-        text = _arguments(told)
+        text = as_text(told)
         if (not text and not item.has_pieces) or (item.ended_with is not None and text in ("", item.ended_with)):
             return
         item.ended_with = text
@@ -280,10 +280,6 @@ def _has_other_id(item: OutputItem, told: dict[str, Any]) -> bool:
     """Two calls may have one call_id; a call that is told once more keeps its id or its index."""
     item_id = scalar(told.get("id"))
     return item_id is not None and item.item_id is not None and item_id != item.item_id
-
-
-def _arguments(told: object) -> str:
-    return as_text(told) if isinstance(told, str | dict) else ""
 
 
 def _keep_opaque_of_call(item: OutputItem, told: dict[str, Any], parts: list[Part]) -> None:

@@ -45,6 +45,14 @@ def test_arguments_that_come_as_an_object_are_those_of_the_call() -> None:
     assert [call["raw"] for call in read(added(), piece([1]), completed())["invalid_calls"]] == ["[1]"]
 
 
+@pytest.mark.parametrize("told", ['{"city":"Os', "Oslo", [1], 7, True])
+def test_a_call_that_is_told_whole_without_pieces_and_is_no_object_does_not_run_without_arguments(told: Any) -> None:
+    for rest in ([event("function_call_arguments.done", arguments=told)], [done(told)], []):
+        found = read(added(), *rest, completed(called(told)))
+        assert found["tool_calls"] == []
+        assert [call["raw"] for call in found["invalid_calls"]] == [told if type(told) is str else json.dumps(told)]
+
+
 def test_a_call_that_is_not_whole_does_not_run_though_the_response_is() -> None:
     cut: dict[str, Any] = {"status": "incomplete"}
     found = read(added(), piece(OSLO), done(OSLO, **cut), completed(called(OSLO, **cut)))
