@@ -116,11 +116,13 @@ class GeminiDecoder(DialectDecoder[_Chunk]):
             if content is not None and content.parts:
                 raw: list[Any] | None = None  # the parts, read once more: whole
                 for place, part in enumerate(content.parts):
-                    text = part.text
-                    if text and part.thought_signature is None and type(text) is str:
+                    text, call = part.text, part.function_call
+                    if text and type(text) is str and (part.thought_signature is None or call is not None):
                         parts.append(ReasoningDelta(text, "summary") if part.thought else TextDelta(text))
-                    elif part.function_call is not None:
-                        self._read_call(part.function_call, part.thought_signature, parts)
+                        if call is None:
+                            continue
+                    if call is not None:  # some servers between us and the model put it beside a text
+                        self._read_call(call, part.thought_signature, parts)
                     elif type(text) is str:
                         _read_signature(part, parts)
                     else:

@@ -240,6 +240,12 @@ def test_a_signature_rides_on_its_call_beside_the_id_that_the_call_had() -> None
     ]
 
 
+@pytest.mark.parametrize("signature", [None, "s"])
+def test_a_call_beside_a_text_in_one_part_is_read_and_so_is_the_text(signature: str | None) -> None:
+    turn = read(said({"text": "Look: ", **call("f", signature, args={"x": 1})}), STOP).turn
+    assert (turn.text, [item.arguments for item in turn.calls]) == ("Look: ", ['{"x":1}'])
+
+
 def test_a_signature_alone_is_kept_as_it_came() -> None:
     assert read(said({"thoughtSignature": "s"}), STOP).turn.items == (
         UnknownItem({"thoughtSignature": "s"}, "gemini"),
