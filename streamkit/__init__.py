@@ -5,6 +5,7 @@ For programs in which a language model calls tools and a person watches. Here ar
 
 from .answers import answer
 from .approval import Allow, Authorize, Card, Deny, Question, Undecided, Verdict, allow_all
+from .call_edits import edit_calls
 from .conversing import converse
 from .decorators import streaming_tool, tool
 from .desk import ApprovalDesk
@@ -25,6 +26,7 @@ from .errors import (
 )
 from .execute import execute_all
 from .flows import Events, Flow, Sink, flow
+from .held_turns import hold_back
 from .history import Conversation, Transcript, append_turn, cancel_pending, recent, unanswered
 from .input_fields import fields
 from .items import (
@@ -63,7 +65,6 @@ from .tool_events import (
 )
 from .toolkit import Toolkit, ValidCall
 from .tools import StreamingTool, Tool, ToolContext, current_sink
-from .turn_edits import edit_calls, hold_back
 from .turns import (
     ReasoningDelta,
     RefusalDelta,
