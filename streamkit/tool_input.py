@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from .call_input import LIMIT_CHARS, CallInput, CustomCallInput, Phase
+from .codec.json_object import tells_nothing
 from .errors import BadPayload
 from .items import Opaque
 from .turns import ToolInputEvent
@@ -182,6 +183,8 @@ class ToolInput:
         if call is None:
             return []
         told = as_text(part.arguments)
+        if not call.custom and tells_nothing(told):  # it takes nothing back
+            told = ""
         if call.phase is Phase.READY:
             return list(call.take_text(told))
         return self._end(call, told)

@@ -80,13 +80,18 @@ class WholeObjectScan:
 
 def object_text(text: str) -> tuple[str, str | None]:
     """The text of the one object that a text stands for, and None; or the text as it is, and what is wrong with it."""
-    if text.strip() in ("", "null"):
+    if tells_nothing(text):
         return "{}", None
     try:
         _FIELDS.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return _object_in_odd_clothes(text)
     return text, None
+
+
+def tells_nothing(text: str) -> bool:
+    """Whether it is no text at all, or only says that there is none."""
+    return text.strip() in ("", "null")
 
 
 def nests_deeper_than(limit: int, text: str) -> bool:

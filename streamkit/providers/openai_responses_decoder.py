@@ -203,8 +203,9 @@ class OpenAIResponsesDecoder(DialectDecoder[_Event]):
         """Some servers send `[DONE]`. Where nothing else tells of the end, it does, unless a call is not whole."""
         if data != "[DONE]":
             return False
-        if self._error is None and self._output.has_whole_calls:
-            self.finish("unknown", None, parts)
+        if self._error is None and self._output.has_whole_calls and not self.ended:
+            self._output.read_added(parts)
+            self.finish("length" if self._output.has_cut_calls else "unknown", None, parts)
         return True
 
     def close(self, parts: list[Part]) -> None:

@@ -50,7 +50,7 @@ class Output:
 
     @property
     def has_cut_calls(self) -> bool:
-        return any(item.is_cut and item.ended_with is None for item in self.items)
+        return any(item.is_cut for item in self.items)
 
     # Which item
 
@@ -193,6 +193,8 @@ class Output:
         for item in self.items:
             if not item.is_done and item.kind in ("message", *CALLS):
                 self._read(item, item.told, parts)
+            elif item.kind in CALLS and item.ended_with is None and not item.is_cut:
+                self._end_call(item, item.told.get(CALLS[item.kind]), parts)
 
     def _read(self, item: OutputItem, told: dict[str, Any], parts: list[Part]) -> None:
         """An item as a whole, maybe once more."""

@@ -10,7 +10,7 @@ from streamkit.testing import decode
 OSLO, ROME = '{"city":"Oslo"}', '{"city":"Rome"}'
 
 
-def called(arguments: str = "", name: str = "f", **fields: Any) -> dict[str, Any]:
+def called(arguments: Any = "", name: str = "f", **fields: Any) -> dict[str, Any]:
     return {"type": "function_call", "id": "i", "call_id": "a", "name": name, "arguments": arguments, **fields}
 
 
@@ -22,7 +22,7 @@ def added(index: int = 0, **fields: Any) -> dict[str, Any]:
     return event("output_item.added", index, item=called(**fields))
 
 
-def done(arguments: str, index: int = 0, **fields: Any) -> dict[str, Any]:
+def done(arguments: Any, index: int = 0, **fields: Any) -> dict[str, Any]:
     return event("output_item.done", index, item=called(arguments, **fields))
 
 
@@ -59,6 +59,31 @@ def test_a_call_that_is_not_whole_does_not_run_though_the_response_is() -> None:
     assert (found["tool_calls"], found["stop"]) == ([], "length")
     assert [call["reason"] for call in found["abandoned"]] == ["incomplete"]
     assert read(added(), done(OSLO, **cut), completed(called(OSLO)))["stop"] == "tool_calls"
+
+
+@pytest.mark.parametrize("told", [[], [event("function_call_arguments.done", arguments=OSLO)]])
+@pytest.mark.parametrize("tail", [json.dumps(completed()), "[DONE]"])
+def test_nor_where_its_arguments_were_told_or_nothing_else_tells_of_the_end(told: list[Any], tail: str) -> None:
+    body = "".join(f"data: {json.dumps(each)}\n\n" for each in [added(), *told, done(OSLO, status="incomplete")])
+    found = decode("openai-responses", [f"{body}data: {tail}\n\n".encode()])
+    assert (found["tool_calls"], found["stop"]) == ([], "length")
+
+
+@pytest.mark.parametrize("nothing", ["", "null", None])
+def test_what_tells_nothing_takes_no_arguments_back(nothing: str | None) -> None:
+    for first in ([piece(OSLO)], [piece(OSLO), event("function_call_arguments.done", arguments=OSLO)]):
+        for rest in ([event("function_call_arguments.done", arguments=nothing)], [done(nothing)]):
+            (call,) = read(added(), *first, *rest, completed())["tool_calls"]
+            assert call["arguments"] == {"city": "Oslo"}
+
+
+@pytest.mark.parametrize("tail", [json.dumps(completed()), "[DONE]"])
+def test_arguments_that_only_the_start_of_a_call_has_are_those_of_the_call(tail: str) -> None:
+    for rest in ([], [done("")]):
+        body = "".join(f"data: {json.dumps(each)}\n\n" for each in [added(arguments=OSLO), *rest])
+        found = decode("openai-responses", [f"{body}data: {tail}\n\n".encode()])
+        is_whole = bool(rest) or tail != "[DONE]"
+        assert [call["arguments"] for call in found["tool_calls"]] == [{"city": "Oslo"}] * is_whole
 
 
 @pytest.mark.parametrize("first", [piece(OSLO), event("function_call_arguments.done", arguments=OSLO, item_id="i")])
