@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import anyio
@@ -263,16 +263,21 @@ class RunLog:
         entries, self._pending = self._pending[: self._held], [] if self._held is None else self._pending[self._held :]
         self._held = self._held and 0
         if entries:
-            await self._append(entries, durable=False)
+            await self._append(entries, durable=False, carries=True)
 
     async def _write(self, *entries: Entry, durable: bool) -> int:
-        written, self._pending, self._held = [*self._pending, *entries], [], None
-        return await self._append(written, durable=durable)
+        kept, self._pending, self._held = self._pending, [], None
+        return await self._append([*kept, *entries], durable=durable, carries=bool(kept))
 
-    async def _append(self, entries: Sequence[Entry], *, durable: bool) -> int:
+    async def _append(self, entries: Sequence[Entry], *, durable: bool, carries: bool) -> int:
+        """carries: what was kept back is among them, and must not be lost where its task is cancelled."""
         if self._is_over:
             raise JournalError(f"run {self.run_id} is driven no more: the block of journal.drive was left")
-        return await self._store.append(self.run_id, entries, durable=durable)
+        with anyio.CancelScope(shield=True) if carries else nullcontext():
+            last = await self._store.append(self.run_id, entries, durable=durable)
+        if carries:
+            await anyio.lowlevel.checkpoint_if_cancelled()
+        return last
 
 
 def check_driven(journal: object) -> None:

@@ -1,6 +1,7 @@
 """Runs that are driven, resumed and followed, whatever the store."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import anyio
@@ -108,6 +109,18 @@ async def test_who_has_left_the_block_writes_no_more() -> None:
         await run.save(START)
     with pytest.raises(JournalError, match="run r is driven no more"):
         await run.take(turn())
+
+
+async def test_who_is_cancelled_takes_no_event_along_that_was_shown_before() -> None:
+    journal = memory_journal()
+    async with journal.drive("r") as run:
+        for write in (run.flush, partial(start, run, 0)):
+            assert run.show(TextDelta("a")) is None
+            with anyio.CancelScope() as scope:
+                scope.cancel()
+                await write()
+            assert scope.cancelled_caught
+    assert [each.event for each in await followed(journal, "r")] == [TextDelta("a")] * 2
 
 
 @pytest.mark.parametrize("run_id", [None, 5])
