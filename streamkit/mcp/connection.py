@@ -24,6 +24,7 @@ from ..toolkit import Toolkit
 from ..tools import Tool
 from .child import spawned
 from .exchange import Exchange, Progress, lost
+from .listing import forgive_in_lists, list_tools
 from .remote_tools import RemoteToolOptions, tools_of
 from .sdk import MODERN_PROTOCOL_VERSIONS, Client, ProgressFnT, StdioServerParameters, types
 from .system_tasks import start_system_task
@@ -32,10 +33,8 @@ R = TypeVar("R")
 
 logger = logging.getLogger("streamkit")
 
-_MOST_PAGES = 1000
-"""A listing that never ends must not hang us."""
-
 _REASON_CHARS = 300
+_NAME_CHARS = 100
 
 
 class Connection:
@@ -125,7 +124,8 @@ class Connection:
             with self._scope:
                 async with self._client as client, LoneErrorGroup() as tasks:
                     if self._name is None and client.server_info is not None:
-                        self._name = client.server_info.name
+                        self._name = _on_one_line(client.server_info.name)
+                    forgive_in_lists(client, self.name)
                     self._watch_changes(client, tasks)
                     self._tasks = tasks
                     self._ready.set()
@@ -164,7 +164,7 @@ class Connection:
         if self._listed is not None and self.tells_of_changes:
             return self._listed
         changes = self._changes
-        listed = await self._ask(_list_tools)
+        listed = await self._ask(lambda client, hear: list_tools(client))
         toolkit = Toolkit(
             *tools_of(
                 listed,
@@ -247,14 +247,6 @@ class Connection:
             self.tells_of_changes = False
 
 
-async def _list_tools(client: Client, hear: ProgressFnT) -> list[types.Tool]:
-    tools: list[types.Tool] = []
-    cursor: str | None = None
-    seen: set[str] = set()
-    while True:
-        page = await client.list_tools(cursor=cursor, cache_mode="refresh")
-        tools += page.tools
-        cursor = page.next_cursor
-        if cursor is None or cursor in seen or len(seen) == _MOST_PAGES:
-            return tools
-        seen.add(cursor)
+def _on_one_line(name: str) -> str:
+    """What a server calls itself is shown to people, and stands in logs: no ends of lines, no codes for terminals."""
+    return " ".join("".join(each if each.isprintable() else " " for each in name).split())[:_NAME_CHARS]

@@ -101,13 +101,19 @@ class Exchange(Generic[R]):
         raise _told(self._error, server, closing=closing) from self._error
 
 
+_LOST = ("Connection closed", "SSE stream")
+"""So the SDK begins what it says with the code of a lost connection; to servers the code means any error of theirs."""
+
+
 def lost(server: str, *, closing: bool) -> McpServerError:
     return McpServerError(f"The connection to the server {server} was {'closed' if closing else 'lost'}.")
 
 
 def _told(error: Exception | None, server: str, *, closing: bool) -> StreamkitError:
     match error:
-        case None | MCPError(code=types.CONNECTION_CLOSED):
+        case None:
+            return lost(server, closing=closing)
+        case MCPError(code=types.CONNECTION_CLOSED, message=message) if message.startswith(_LOST):
             return lost(server, closing=closing)
         case MCPError(code=types.REQUEST_TIMEOUT):
             return TimedOut("timeout", "got no answer in time")

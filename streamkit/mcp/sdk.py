@@ -10,6 +10,7 @@ try:
     from mcp.server.stdio import stdio_server
     from mcp.shared.dispatcher import ProgressFnT
     from mcp.shared.exceptions import MCPError
+    from mcp_types import methods
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 except ImportError as missing:
     raise ImportError("to speak MCP install its SDK: pip install 'streamkit-tools[mcp]'") from missing
@@ -22,6 +23,7 @@ __all__ = [
     "Server",
     "ServerRequestContext",
     "StdioServerParameters",
+    "methods",
     "stdio_client",
     "stdio_server",
     "types",

@@ -238,6 +238,28 @@ async def test_what_the_server_refuses_or_garbles_is_a_failure_that_says_so() ->
     ]
 
 
+@pytest.mark.parametrize("message", ["out of paper", ""])
+async def test_an_error_with_the_code_of_a_lost_connection_is_one_of_the_server(message: str) -> None:
+    """-32000 is where the numbers begin that servers may give to errors of their own."""
+
+    async def answer(asked: dict[str, Any], send: Send) -> dict[str, Any] | None:
+        if asked["method"] == "tools/list":
+            return {"tools": [{"name": "prints", "inputSchema": {"type": "object"}}]}
+        if asked["method"] == "tools/call":
+            await send({"id": asked["id"], "error": {"code": -32000, "message": message}})
+        return None
+
+    async with Connection(Client(written_out(answer), mode="legacy"), name="printer") as connection:
+        _, (result,) = await collect(execute_all(await connection.toolkit(), calls("prints")))
+    assert isinstance(result, Failure)
+    assert result.message.startswith(f"The server printer refused: {message}".strip())
+
+
+async def test_what_a_server_calls_itself_stays_on_one_line() -> None:
+    async with Connection(server("good\n\x1b[31mERROR bad" + "!" * 500)) as connection:
+        assert connection.name == ("good [31mERROR bad" + "!" * 500)[:100]
+
+
 async def test_a_time_limit_of_the_client_is_a_timeout() -> None:
     limited = Client(server(hang=hang), read_timeout_seconds=0.05)
     async with Connection(limited) as connection:
