@@ -237,7 +237,7 @@ class AnthropicDecoder(DialectDecoder[_Event]):
             self._stop_word = graver(self._stop_word, str(delta.stop_reason))
 
     def mend(self, event: _Event) -> None:
-        event.content_block = whole(event.content_block)
+        event.content_block, event.message = whole(event.content_block), whole(event.message)
         delta = event.delta
         if delta is None:
             return

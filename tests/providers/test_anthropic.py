@@ -424,6 +424,10 @@ def test_a_character_that_the_server_cut_in_two_is_whole_again(kind: str) -> Non
         begin(0, "thinking", thinking="\ud83d", signature="\ud83d"),
         begin(0, "text", text="\ud83d", citations=["\ud83d"]),
         {"type": "message_delta", "delta": {"stop_reason": "\ud83d", "stop_details": {"\ud83d": 1}}},
+        {
+            "type": "message_start",
+            "message": {"content": [{"type": "text", "text": "\ud83d"}], "stop_reason": "\ud83d"},
+        },
         {"type": "\ud83d"},
         {"type": "error", "error": {"message": "\ud83d"}},
     ],
