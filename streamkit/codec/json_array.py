@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from typing import NoReturn
 
-from ..errors import DecodeError, DecoderClosed
+from ..errors import DecodeError
+from .once import DecoderOnce
 from .sse import LIMIT_BYTES, Sse
 
 # The patterns never go back in what they have matched (the + behind a quantifier), so their cost is linear.
@@ -37,7 +37,7 @@ class Place(Enum):
 _BLANKS = {Place.BEFORE: _BEFORE_ARRAY, Place.BETWEEN: _BETWEEN_ELEMENTS, Place.AFTER: _AFTER_ARRAY}
 
 
-class JsonArrayDecoder:
+class JsonArrayDecoder(DecoderOnce):
     """Bytes to the elements of one array, however the bytes were cut.
 
     feed(data) -> the texts of the elements that are now whole: objects or arrays. end() -> nothing: an element that the
@@ -49,6 +49,7 @@ class JsonArrayDecoder:
     unfinished: Sse | None = None  # what is cut off is never whole
 
     def __init__(self, *, limit_bytes: int = LIMIT_BYTES) -> None:
+        super().__init__()
         self._limit_bytes = limit_bytes
         self._place = Place.BEFORE
         self._after_element = Place.BETWEEN
@@ -57,12 +58,9 @@ class JsonArrayDecoder:
         self._after_backslash = False
         self._pieces: list[bytes] = []  # of the element that is not whole yet
         self._size = 0
-        self._failure: DecodeError | None = None
-        self._closed = False
 
     def feed(self, data: bytes) -> list[str]:
-        if self._closed or self._failure is not None:
-            self._refuse()
+        self._check_open()
         elements: list[str] = []
         at = 0
         try:
@@ -74,22 +72,15 @@ class JsonArrayDecoder:
         except DecodeError as failure:
             self._failure = failure
             if not elements:
-                self._refuse()
+                self._check_open()
         return elements
 
     feed_bare = feed  # elements are bare texts: see `Framing` of the dialects
 
     def end(self) -> list[str]:
-        if self._closed or self._failure is not None:
-            self._refuse()
+        self._check_open()
         self._closed = True
         return []
-
-    def _refuse(self) -> NoReturn:
-        if self._closed or self._failure is None:
-            raise DecoderClosed("this decoder has ended or failed: a new body needs a new one")
-        self._closed = True
-        raise self._failure
 
     def _read_between(self, data: bytes, at: int) -> int:
         """Read on up to the next element, or to the end of the data."""

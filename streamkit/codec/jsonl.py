@@ -7,15 +7,15 @@ Source: jsonlines.org; lines end with LF, and a CR before it belongs to the end.
 from __future__ import annotations
 
 import contextlib
-from typing import NoReturn
 
-from ..errors import DecodeError, DecoderClosed
+from ..errors import DecodeError
+from .once import DecoderOnce
 from .sse import LIMIT_BYTES, Sse
 
 _BYTE_ORDER_MARK = "\ufeff"
 
 
-class JsonLinesDecoder:
+class JsonLinesDecoder(DecoderOnce):
     """Bytes to the lines of a body, however the bytes were cut.
 
     feed(data) -> the lines that are now whole; data may be empty or end anywhere, inside a character too. end() ->
@@ -30,18 +30,16 @@ class JsonLinesDecoder:
     """
 
     def __init__(self, *, limit_bytes: int = LIMIT_BYTES) -> None:
+        super().__init__()
         self.unfinished: Sse | None = None
         self._limit_bytes = limit_bytes
         self._pieces: list[bytes] = []  # of the line that is not whole yet
         self._size = 0
         self._is_json: bool | None = None  # None: no line has come
         self._begun = False  # then no byte order mark is expected any more
-        self._failure: DecodeError | None = None
-        self._closed = False
 
     def feed(self, data: bytes) -> list[str | Sse]:
-        if self._closed or self._failure is not None:
-            self._refuse()
+        self._check_open()
         lines: list[str | Sse] = []
         end = data.rfind(b"\n") + 1
         if end:
@@ -52,27 +50,20 @@ class JsonLinesDecoder:
             data = data[end:]
         if data:
             self._keep(data)
-        if not lines and self._failure is not None:
-            self._refuse()
+        if not lines:
+            self._check_open()
         return lines
 
     feed_bare = feed
 
     def end(self) -> list[str | Sse]:
-        if self._closed or self._failure is not None:
-            self._refuse()
+        self._check_open()
         self._closed = True
         with contextlib.suppress(UnicodeDecodeError):  # cut inside a character
             rest: list[str | Sse] = []
             self._add(b"".join(self._pieces).decode(), rest)
             self.unfinished = next((Sse(line) if isinstance(line, str) else line for line in rest), None)
         return []
-
-    def _refuse(self) -> NoReturn:
-        if self._closed or self._failure is None:
-            raise DecoderClosed("this decoder has ended or failed: a new body needs a new one")
-        self._closed = True
-        raise self._failure
 
     def _keep(self, data: bytes) -> None:
         """Keep the beginning of a line until its end comes."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import NoReturn
 
 import msgspec
 
-from ..errors import DecodeError, DecoderClosed
+from ..errors import DecodeError
+from .once import DecoderOnce
 
 LIMIT_BYTES = 64 * 1024 * 1024
 
@@ -37,7 +37,7 @@ class Sse(msgspec.Struct, frozen=True, gc=False):
     id: str = ""
 
 
-class SseDecoder:
+class SseDecoder(DecoderOnce):
     """Bytes to server-sent events, however the bytes were cut.
 
     feed(data) -> the events that are now whole; data may be empty or end anywhere, inside a character too. end() ->
@@ -50,14 +50,13 @@ class SseDecoder:
     """
 
     def __init__(self, *, limit_bytes: int = LIMIT_BYTES) -> None:
+        super().__init__()
         self.unfinished: Sse | None = None
         self._limit_bytes = limit_bytes
         self._head: bytes | None = b""  # the first bytes, until they are known to be a byte order mark or not
         self._after_cr = False
         self._pieces: list[bytes] = []  # of the event that is not whole yet; line ends are LF here
         self._size = 0
-        self._failure: DecodeError | None = None
-        self._closed = False
 
     def feed(self, data: bytes) -> list[Sse]:
         return [Sse(event) if isinstance(event, str) else event for event in self._feed(data, bare=False)]
@@ -71,8 +70,7 @@ class SseDecoder:
         return self._feed(data, bare=True)
 
     def _feed(self, data: bytes, *, bare: bool) -> list[str | Sse]:
-        if self._closed or self._failure is not None:
-            self._refuse()
+        self._check_open()
         if self._head is not None:
             data = self._without_mark(data)
         if self._after_cr or _CR in data:
@@ -94,23 +92,16 @@ class SseDecoder:
             data = data[end:]
         if data:
             self._keep(data)
-        if not events and self._failure is not None:
-            self._refuse()
+        if not events:
+            self._check_open()
         return events
 
     def end(self) -> list[Sse]:
-        if self._closed or self._failure is not None:
-            self._refuse()
+        self._check_open()
         self._closed = True
         with contextlib.suppress(UnicodeDecodeError):  # cut inside a character
             self.unfinished = _event(b"".join(self._pieces).strip(b"\n"))
         return []
-
-    def _refuse(self) -> NoReturn:
-        if self._closed or self._failure is None:
-            raise DecoderClosed("this decoder has ended or failed: a new body needs a new one")
-        self._closed = True
-        raise self._failure
 
     def _without_mark(self, data: bytes) -> bytes:
         data = (self._head or b"") + data

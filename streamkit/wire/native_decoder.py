@@ -7,8 +7,9 @@ from typing import get_args
 
 import msgspec
 
+from ..codec.once import DecoderOnce
 from ..codec.sse import Sse, SseDecoder
-from ..errors import DecodeError, DecoderClosed
+from ..errors import DecodeError
 from ..tool_events import RunEvent
 from . import native_frames as frames
 from .native_events import FrameEvents
@@ -18,7 +19,7 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 Last = frames.Finish | frames.Error | frames.Stopped
 
 
-class NativeDecoder:
+class NativeDecoder(DecoderOnce):
     """Bytes of a native stream to the events of its run, however the bytes were cut.
 
     feed(data) -> the events that are now whole. Calls have the ids that they have on the wire, values are JSON, long
@@ -35,13 +36,12 @@ class NativeDecoder:
     """
 
     def __init__(self, *, after: int = 0) -> None:
+        super().__init__()
         self.number = after
         self.message_id: str | None = None
         self.last: Last | None = None
         self._sse = SseDecoder()
         self._events = FrameEvents()
-        self._failure: DecodeError | None = None
-        self._closed = False
 
     def feed(self, data: bytes) -> list[RunEvent]:
         self._check_open()
@@ -64,13 +64,6 @@ class NativeDecoder:
 
     def next_body(self) -> None:
         self._sse = SseDecoder()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise DecoderClosed("this decoder has ended or failed: a new run needs a new one")
-        if self._failure is not None:
-            self._closed = True
-            raise self._failure
 
     def _read(self, sse: Sse) -> list[RunEvent]:
         if not sse.data or self.last is not None or not self._is_next(sse.id):
