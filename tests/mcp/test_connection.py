@@ -363,6 +363,38 @@ async def test_a_listing_of_several_pages_is_read_to_its_end_even_if_it_has_none
         assert (await connection.toolkit()).names == ("t0", "t1", "t2", "t3")
 
 
+OBJECT = {"type": "object"}
+
+
+@pytest.mark.parametrize(
+    ("strange", "is_used"),
+    [
+        ({"name": "strange"}, True),
+        ({"name": "strange", "inputSchema": None}, True),
+        ({"name": "strange", "inputSchema": {"properties": {"a": {"type": "string"}}}}, True),
+        ({"name": "strange", "inputSchema": {"type": "array"}}, False),
+        ({"name": "strange", "inputSchema": True}, False),
+        ({"name": "strange", "inputSchema": OBJECT, "outputSchema": 5}, False),
+        ({"name": 5, "inputSchema": OBJECT}, False),
+        ({"inputSchema": OBJECT}, False),
+        ("strange", False),
+    ],
+)
+async def test_a_tool_that_the_sdk_does_not_take_costs_no_other(
+    strange: Any, is_used: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def answer(asked: dict[str, Any], send: Send) -> dict[str, Any]:
+        if asked["method"] == "tools/list":
+            return {"tools": [{"name": "one", "inputSchema": OBJECT}, strange, {"name": "two", "inputSchema": OBJECT}]}
+        return {"content": [{"type": "text", "text": asked["params"]["name"]}]}
+
+    async with Connection(Client(written_out(answer), mode="legacy"), name="hand-made") as connection:
+        names = (await connection.toolkit()).names
+        assert _only_text(await connection.call("two", {})) == "two"
+    assert names == (("one", "strange", "two") if is_used else ("one", "two"))
+    assert ("hand-made" in caplog.text) is not is_used
+
+
 async def test_a_tool_that_cannot_be_used_is_left_out_and_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     broken = listed("broken", {"type": "object", "properties": {"a": {"$ref": "https://example.org/a.json"}}})
     async with Connection(server(tools=[broken, listed("whole")]), name="mixed") as connection:
