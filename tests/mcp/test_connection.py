@@ -383,14 +383,15 @@ OBJECT = {"type": "object"}
 async def test_a_tool_that_the_sdk_does_not_take_costs_no_other(
     strange: Any, is_used: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def answer(asked: dict[str, Any], send: Send) -> dict[str, Any]:
+    async def answer(asked: dict[str, Any], send: Send) -> dict[str, Any] | None:
         if asked["method"] == "tools/list":
             return {"tools": [{"name": "one", "inputSchema": OBJECT}, strange, {"name": "two", "inputSchema": OBJECT}]}
-        return {"content": [{"type": "text", "text": asked["params"]["name"]}]}
+        said = [{"type": "text", "text": "well"}]
+        return {"content": said} if asked["method"] == "tools/call" else None
 
     async with Connection(Client(written_out(answer), mode="legacy"), name="hand-made") as connection:
         names = (await connection.toolkit()).names
-        assert _only_text(await connection.call("two", {})) == "two"
+        assert _only_text(await connection.call("two", {})) == "well"
     assert names == (("one", "strange", "two") if is_used else ("one", "two"))
     assert ("hand-made" in caplog.text) is not is_used
 
