@@ -46,7 +46,7 @@ from .items import (
     user,
 )
 from .loops import Next, Stop, loop, next_state_from, stream_until_complete
-from .providers.model import Decoder, Model, run_turn
+from .providers.model import Model
 from .reducers import Reducer, collect, count, first, fold, join_text, last, reduce_stream
 from .running import Running
 from .tool_events import (
@@ -91,7 +91,6 @@ __all__ = [
     "Authorize",
     "Card",
     "Conversation",
-    "Decoder",
     "DefinitionError",
     "Deny",
     "Events",
@@ -181,7 +180,6 @@ __all__ = [
     "next_state_from",
     "recent",
     "reduce_stream",
-    "run_turn",
     "stream_until_complete",
     "streaming_tool",
     "tool",

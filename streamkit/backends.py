@@ -4,7 +4,7 @@ A `Decoder` says in parts what it reads; `decoded` feeds it the pieces of a body
 `TextDelta`, `ReasoningDelta`, `RefusalDelta`, `ProviderTool` and `UnknownItem` are parts as they are.
 """
 
-from .providers.model import Decoder, Model, decoded, run_turn
+from .providers.model import Decoder, decoded, run_turn
 from .tool_input import Bounds, InputDelta, InputEnd, InputOpaque, InputStart, WholeCall
 from .turn_builder import Failed, Finished, NextItem, Part, ReasoningOpaque, TextOpaque, UsageReported
 
@@ -17,7 +17,6 @@ __all__ = [
     "InputEnd",
     "InputOpaque",
     "InputStart",
-    "Model",
     "NextItem",
     "Part",
     "ReasoningOpaque",
