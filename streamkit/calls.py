@@ -7,8 +7,11 @@ outside, and an error from downstream, out of the place where an event was sent 
 from __future__ import annotations
 
 import logging
+import os
+import traceback
 from collections.abc import AsyncIterable, Awaitable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 from .channel import refuse
@@ -19,6 +22,7 @@ from .groups import drop_own_cancellation, must_leave, raise_as_it_is, without_c
 from .limits import Limits, TimedOut, rest_while_people_decide
 from .metering import Meter
 from .reducers import Reducer
+from .signatures import definition
 from .sinks import SinkBefore
 from .threads import iterate_in_thread, run_in_thread
 from .tool_events import Failure, FailureKind, Intermediate, RunEvent, ToolEvent, Value
@@ -27,6 +31,8 @@ from .toolkit import ValidCall
 from .tools import StreamingTool, Tool, ToolContext, use_sink
 
 logger = logging.getLogger("streamkit")
+
+_PACKAGE = str(Path(__file__).parent) + os.sep
 
 _RUN_EVENTS = frozenset(get_args(RunEvent))
 
@@ -224,4 +230,15 @@ def _log(tool: Tool[..., Any], kind: FailureKind, raised: BaseException) -> None
     """Tell the author of a bug. The message of an error may hold what the arguments held, so that belongs to DEBUG."""
     if kind in ("failed", "reducer_failed", "not_serialisable") and not isinstance(raised, ToolError):
         details = raised if logger.isEnabledFor(logging.DEBUG) else None
-        logger.warning("a call of %s %s: %s", tool.name, kind, type(raised).__name__, exc_info=details)
+        error = (isinstance(raised, _ReducerFailed) and raised.__cause__) or raised
+        where = _place(tool, error)
+        logger.warning("a call of %s %s: %s%s", tool.name, kind, type(error).__name__, where, exc_info=details)
+
+
+def _place(tool: Tool[..., Any], error: BaseException) -> str:
+    """The line at which the error left the file of the tool; if it was never there, the last one not of ours."""
+    lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    file = getattr(definition(tool.function), "__code__", None)
+    own = [each for each in lines if file is not None and each[0] == file.co_filename]
+    found = own or [each for each in lines if not each[0].startswith(_PACKAGE)]
+    return f", {found[-1][0]}:{found[-1][1]}" if found else ""

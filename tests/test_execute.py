@@ -4,6 +4,8 @@ import asyncio
 import contextvars
 import datetime
 import gc
+import json
+import re
 import threading
 import weakref
 from collections.abc import AsyncIterator, Iterator
@@ -110,6 +112,24 @@ async def test_an_error_of_a_tool_is_told_in_a_safe_sentence(
     assert b"secret" not in msgspec.json.encode(result)
     assert f"a call of fails failed: {type(raised).__name__}" in caplog.text
     assert "secret" not in caplog.text
+
+
+async def test_the_log_names_the_line_at_which_a_tool_failed(caplog: pytest.LogCaptureFixture) -> None:
+    @tool
+    async def reads() -> Any:
+        """Reads."""
+        return json.loads("secret")
+
+    @streaming_tool(finalize=lambda events: events[5])
+    async def shows() -> AsyncIterator[int]:
+        """Shows."""
+        yield 1
+
+    await run(reads)
+    await run(shows)
+    first, second = caplog.messages
+    assert re.fullmatch(rf"a call of reads failed: JSONDecodeError, {re.escape(__file__)}:\d+", first)
+    assert re.fullmatch(rf"a call of shows reducer_failed: IndexError, {re.escape(__file__)}:\d+", second)
 
 
 @pytest.mark.parametrize(
