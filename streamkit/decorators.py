@@ -215,9 +215,11 @@ def _made_of(function: Callable[..., Any], kind: type[Tool[..., Any]], options: 
             raise DefinitionError(
                 f"{what}: {parameter.name!r} must stand before what the model fills in, a ToolContext before a Sink"
             )
-    if unknown := options.keys() - _OPTIONS:
-        known = ", ".join(sorted(_OPTIONS))
-        raise DefinitionError(f"{what}: there is no option {', '.join(sorted(unknown))}; there are {known}")
+    for option in options.keys() - _OPTIONS:
+        if option in ("finalize", "reduce"):
+            raise DefinitionError(f"{what}: {option}= makes a value of events: it is an option of @streaming_tool")
+        known = ", ".join(sorted(_OPTIONS - {"reducer"}))
+        raise DefinitionError(f"{what}: there is no option {option}; there are {known}")
     if "input" not in options:
         options = {**options, "input": input_struct(fields, what)}
     return kind(

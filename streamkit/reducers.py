@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
 from .errors import DefinitionError, ReducerError
+from .signatures import check_takes
 from .tool_events import ToolInputField
 from .turns import ReasoningDelta, TextDelta, TurnRestarted, TurnStarted
 
@@ -33,7 +34,8 @@ class Reducer(Generic[E_contra, S, V_co]):
     """How events become a value.
 
     start() makes the state, step(state, event) gives the next one and may change the old one in place, finish(state)
-    gives the value. What any of the three raises goes to whoever runs the reducer. DefinitionError where one is async.
+    gives the value. What any of the three raises goes to whoever runs the reducer. DefinitionError where one is async,
+    or cannot be called so.
 
     salvages: finish is called also where a tool fails or runs out of time: its value is the `partial` of the failure,
     and the model reads it.
@@ -45,8 +47,9 @@ class Reducer(Generic[E_contra, S, V_co]):
     salvages: bool = False
 
     def __post_init__(self) -> None:
-        for function in (self.start, self.step, self.finish):
-            _refuse_async("Reducer", function)
+        _check_function("Reducer", self.start, 0, "nothing")
+        _check_function("Reducer", self.step, 2, "the state and an event")
+        _check_function("Reducer", self.finish, 1, "the state")
 
 
 @overload
@@ -60,7 +63,7 @@ def collect(finalize: Callable[[list[Any]], Any] | None = None, *, max_items: in
     ones, `fold` with a `deque`.)
     """
     if finalize is not None:
-        _refuse_async("collect", finalize)
+        _check_function("collect", finalize, 1, "the list of all events")
     if max_items is None:
         return Reducer(list, _append, finalize or _as_it_is)
     if max_items < 1:
@@ -128,7 +131,7 @@ def join_text(separator: str = "") -> Reducer[object, Any, str]:
 
 def fold(step: Callable[[S, E], S], start: S) -> Reducer[E, Any, S]:
     """The state after the last step. start: what a run begins with; each run gets a deep copy of it."""
-    _refuse_async("fold", step)
+    _check_function("fold", step, 2, "the state and an event")
     return Reducer(lambda: copy.deepcopy(start), step, _as_it_is)
 
 
@@ -195,6 +198,8 @@ def _check_kind(name: str, kind: type[Any]) -> None:
         raise DefinitionError(f"{name} takes a class that isinstance knows, and {kind!r} is none") from None
 
 
-def _refuse_async(name: str, function: Callable[..., Any]) -> None:
+def _check_function(name: str, function: Callable[..., Any], number: int, what: str) -> None:
+    """number: of arguments that it is called with."""
     if inspect.iscoroutinefunction(function) or not callable(function):
         raise DefinitionError(f"{name} takes a plain function, and {function!r} is none")
+    check_takes(function, number, (), f"{name} takes a function of {what}")

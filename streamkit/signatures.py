@@ -14,7 +14,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
 from .errors import DefinitionError
@@ -51,6 +51,20 @@ def definition(function: Callable[..., Any]) -> Callable[..., Any]:
             function = function.__func__
         else:
             return function
+
+
+def check_takes(function: Any, before: int, names: Iterable[str], message: str) -> None:
+    """Raise DefinitionError where a function cannot be called so. before: how many arguments come without a name."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError) as error:  # written in C, without a signature, or nothing to call at all
+        if callable(function):
+            return
+        raise DefinitionError(message) from error
+    try:
+        signature.bind(*[None] * before, **dict.fromkeys(names))
+    except TypeError as error:
+        raise DefinitionError(f"{message}: {error}") from error
 
 
 def yields(function: Callable[..., Any]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, get_args
 
 from .errors import DefinitionError
@@ -33,24 +33,17 @@ def check_limits(what: str, *, serial: object, **limits: object) -> None:
             raise DefinitionError(f"{what}: {name} is {seconds!r}, and must be more than 0, or None")
 
 
+def check_approval(what: str, approval: object, origin: object) -> None:
+    if not isinstance(approval, bool):
+        raise DefinitionError(f"{what}: approval is True or False; ApprovalDesk(needs=…) decides call by call")
+    if not (origin is None or isinstance(origin, str)):
+        raise DefinitionError(f"{what}: origin is text, such as an account or the name of a server, not {origin!r}")
+
+
 def check_effects(what: str, effects: object) -> None:
     known = get_args(Effects)
     if effects not in known:
         raise DefinitionError(f"{what}: effects is {effects!r}, and must be one of {', '.join(map(repr, known))}")
-
-
-def check_takes(function: Any, before: int, names: Iterable[str], message: str) -> None:
-    """Raise DefinitionError where a function cannot be called so. before: how many arguments come without a name."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError) as error:  # written in C, without a signature, or nothing to call at all
-        if callable(function):
-            return
-        raise DefinitionError(message) from error
-    try:
-        signature.bind(*[None] * before, **dict.fromkeys(names))
-    except TypeError as error:
-        raise DefinitionError(f"{message}: {error}") from error
 
 
 def takes_other(function: Callable[..., Any]) -> Callable[[str], bool]:

@@ -19,9 +19,9 @@ from .errors import DefinitionError, FlowError
 from .inputs import Input
 from .items import ToolSpec
 from .reducers import Reducer
-from .signatures import certainly_gives_no_events, definition, needs_thread, yields
+from .signatures import certainly_gives_no_events, check_takes, definition, needs_thread, yields
 from .sinks import Sink
-from .tool_checks import check_effects, check_limits, check_takes, check_words, takes_other
+from .tool_checks import check_approval, check_effects, check_limits, check_words, takes_other
 from .tool_events import Effects
 from .turns import ToolInputEvent
 
@@ -109,6 +109,7 @@ class Tool(Generic[P, R_co]):
             idle_timeout_seconds=self.idle_timeout_seconds,
             result_limit_bytes=self.result_limit_bytes,
         )
+        check_approval(what, self.approval, self.origin)
         check_effects(what, self.effects)
         if not callable(self.function) or isinstance(self.function, Tool):
             raise DefinitionError(f"{what}: made of {self.function!r}; a tool is made of a function")

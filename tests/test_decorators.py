@@ -223,6 +223,8 @@ def test_two_ways_to_the_value_or_one_that_does_not_work() -> None:
 
     refused("tool 'count_up': give finalize= or reduce=", streaming_tool, count_up, finalize=list, reduce=collect())
     refused("tool 'count_up': reduce= takes a Reducer", streaming_tool, count_up, reduce=count)
+    refused("tool 'count_up': as finalize=, collect takes a function of", streaming_tool, count_up, finalize=lambda: 1)
+    refused("tool 'search': finalize= makes a value of events: it is an option of @str", tool, search, finalize=len)
     refused("tool 'count_up': as finalize=, .* plain function", streaming_tool, count_up, finalize=finalize)
 
 
@@ -271,3 +273,8 @@ def test_an_option_that_does_not_exist_is_told_with_those_that_do(made: Any) -> 
 
     with pytest.raises(DefinitionError, match="no option aproval; there are approval, check"):
         made(aproval=True)(f)
+
+
+def test_words_where_a_tool_takes_a_word_of_yes_or_no() -> None:
+    refused("tool 'search': approval is True or False; ApprovalDesk", tool, search, approval=lambda call: True)
+    refused("tool 'search': origin is text", tool, search, origin=3)

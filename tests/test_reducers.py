@@ -153,6 +153,15 @@ def test_coroutine_functions_are_refused_where_the_reducer_is_made() -> None:
         fold(step, 0)  # type: ignore[arg-type]
 
 
+def test_a_function_that_cannot_be_called_so_is_refused_where_the_reducer_is_made() -> None:
+    with pytest.raises(DefinitionError, match="collect takes a function of the list of all events: too many"):
+        collect(lambda: 1)  # type: ignore[arg-type,misc]
+    with pytest.raises(DefinitionError, match="fold takes a function of the state and an event: missing"):
+        fold(lambda state, event, more: state, 0)  # type: ignore[arg-type,misc]
+    with pytest.raises(DefinitionError, match="Reducer takes a function of nothing"):
+        Reducer(lambda start: start, max, len)  # type: ignore[arg-type,misc]
+
+
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_reducer_is_three_plain_functions(place: int) -> None:
     async def later(*given: Any) -> Any: ...
