@@ -6,7 +6,8 @@ first one, and leaves out the frames that its client has. How a run ended is rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import anyio
@@ -19,9 +20,13 @@ from ..history import Conversation
 from ..journal.entry import RunEnded, Shown
 from ..journal.journals import Followed, Journal
 from ..journal.log import RunLog
+from ..journal.store import JournalStore
 from ..tool_events import RunEvent
 from ..turns import Turn
 from ..wire.encoding import Encoder
+
+LOOK_SECONDS = 1.0
+"""So often those who watch a run of another process look whether that is still there."""
 
 _CUT_OFF = ("CancelledError", "Cancelled", "KeyboardInterrupt", "SystemExit", "GeneratorExit")
 """What stands as the error of a run whose process was told to end, so that it may go on later."""
@@ -73,7 +78,8 @@ def _error_of(name: str, message: str) -> Exception:
 def replayed(journal: Journal, run_id: str, over: anyio.Event | None = None) -> Flow[RunEvent, Standing]:
     """The events of a run, those to come too while somebody drives it, and how it stands behind them.
 
-    over: of a run that this process drives: set when it has ended. Others that are driven tell so in the journal.
+    over: of a run that this process drives: set when it has ended. Others that are driven tell so in the journal, or
+    are left by a process that dies: then the events end as those of any run that may go on.
     """
 
     async def run(out: Sink[RunEvent]) -> Standing:
@@ -87,9 +93,9 @@ def replayed(journal: Journal, run_id: str, over: anyio.Event | None = None) -> 
         followed = journal.follow(run_id).map(note)
         standing = None
         if over is not None:
-            await _forward_until(over, out, followed)
+            await _forward_until(over.wait, out, followed)
         elif (standing := await standing_of(journal, run_id)) is not None and standing.how is None:
-            await out.forward(followed)
+            await _forward_until(partial(_until_it_is_left, journal.store, run_id), out, followed)
             standing = None
         await _send_known(out, journal, run_id, last)
         standing = standing or await standing_of(journal, run_id)
@@ -98,12 +104,19 @@ def replayed(journal: Journal, run_id: str, over: anyio.Event | None = None) -> 
     return Flow(run)
 
 
-async def _forward_until(over: anyio.Event, out: Sink[RunEvent], flow: Flow[RunEvent, None]) -> None:
+async def _until_it_is_left(store: JournalStore, run_id: str) -> None:
+    while await store.is_held(run_id):  # noqa: ASYNC110  # by another process, which cannot wake us
+        await anyio.sleep(LOOK_SECONDS)
+
+
+async def _forward_until(
+    over: Callable[[], Awaitable[object]], out: Sink[RunEvent], flow: Flow[RunEvent, None]
+) -> None:
     """Not only to the entry that says that the run has ended: a store that failed does not have it."""
     async with LoneErrorGroup() as tasks:
 
         async def leave() -> None:
-            await over.wait()
+            await over()
             tasks.cancel_scope.cancel()
 
         tasks.start_soon(leave)

@@ -1,7 +1,7 @@
 """Runs that are written down: watched by several, again and behind a frame; gone on with after a crash."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +15,18 @@ from streamkit.errors import FlowError, JournalError, ProviderError
 from streamkit.flows import Flow
 from streamkit.history import Conversation
 from streamkit.items import user
-from streamkit.journal.entry import Entry, RunTaken, StateSaved
+from streamkit.journal.entry import Entry, RunTaken, Shown, StateSaved
 from streamkit.journal.journals import Journal
 from streamkit.journal.memory import MemoryStore, memory_journal
 from streamkit.journal.sqlite import sqlite_journal
 from streamkit.testing.scripted import ScriptedModel, call
 from streamkit.tool_events import RunEvent
 from streamkit.toolkit import Toolkit
+from streamkit.turns import TextDelta, TurnStarted
 from streamkit.web import RunRequest, WebApp, app
 from streamkit.web.owners import new_run_id
 
-from ..attacks import Boom, Wild, nothing_left
+from ..attacks import Boom, Wild, in_ticks, nothing_left
 from .asgi import Exchange, asking
 from .serving import Agent, Deletes, Hold, find, get, of_header, post, posting, run_id_of, text_of, types
 
@@ -288,6 +289,26 @@ async def test_many_may_look_at_a_run_whose_process_died_while_somebody_goes_on_
                 tasks.start_soon(look)
             asked = await post(served, "/runs", {"resume": run_id})
         assert text_of(asked) == "Ho"
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_stream_ends_when_the_process_dies_that_drove_its_run(backend: str) -> None:
+    async def main() -> None:
+        journal, run_id = memory_journal(), new_run_id(None)
+        begun: list[Entry] = [RunTaken("process 1"), StateSaved(0, Conversation((user("Hi"),)))]
+        async with serving(Agent(["Ho"]), journal) as served, AsyncExitStack() as process:
+            await process.enter_async_context(journal.store.hold(run_id))
+            await journal.store.append(run_id, [*begun, Shown(TurnStarted("turn", "model"))], durable=True)
+            async with asking(served, "GET", f"/runs/{run_id}/stream") as asked:
+                await asked.until("turn-start")
+                await anyio.sleep(1000)
+                await journal.store.append(run_id, [Shown(TextDelta("Half a wo"))], durable=False)
+                await process.aclose()  # which is killed: it writes nothing more
+            assert asked.is_whole
+            assert types(asked) == ["start", "turn-start", "text-start", "text-delta"]
+            assert text_of(await post(served, "/runs", {"resume": run_id})).endswith("Ho")
+
+    in_ticks(backend, main)
 
 
 async def test_a_run_that_goes_on_is_not_resumed_a_second_time() -> None:
