@@ -64,6 +64,7 @@ def app(
     decision_seconds: float | None = 3600,
     max_body_bytes: int = 1024 * 1024,
     max_runs: int = 1000,
+    max_user_runs: int | None = None,
     max_ended: int = 1000,
     max_ended_bytes: int = 64 * 1024 * 1024,
     max_ended_seconds: float = 3600,
@@ -89,8 +90,9 @@ def app(
 
     keepalive_seconds, stall_seconds: as of `FlowResponse`. decision_seconds: a question that nobody answers in this
     time is denied; None waits for ever. max_body_bytes: of a request. max_runs: that go on at once; more are refused
-    with 503. max_ended, max_ended_bytes, max_ended_seconds: what is kept of runs that ended, to go on with; a journal
-    keeps them in any case.
+    with 503. max_user_runs: so many of each user, else 429, so that none locks the others out.
+    max_ended, max_ended_bytes, max_ended_seconds: what is kept of runs that ended, to go on with; a journal keeps them
+    in any case.
     """
     if resumable and journal is None:
         raise ValueError("a run that is resumable is written down: give journal=, such as memory_journal()")
@@ -98,7 +100,7 @@ def app(
     claims = Claims(journal, outlives_response=resumable)
     host = Host(
         watching(start),
-        LiveRuns(max_runs=max_runs, ended=ended),
+        LiveRuns(max_runs=max_runs, max_user_runs=max_user_runs, ended=ended),
         journal,
         resumable=resumable,
         decision_seconds=decision_seconds,

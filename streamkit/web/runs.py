@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -21,9 +22,10 @@ from ..journal.log import RunLog
 from ..running import Running
 from ..tool_events import RunEvent
 from .ended import Ended, EndedRuns
+from .owners import name_of
 from .requests import UNFINISHED, RunRequest
 
-RETRY_AFTER_SECONDS = 5
+LATER = {"retry-after": "5"}
 
 Start = Callable[[RunRequest], Flow[RunEvent, Conversation]]
 """What makes a run of a request: the one function that an app has to be given."""
@@ -32,8 +34,8 @@ Start = Callable[[RunRequest], Flow[RunEvent, Conversation]]
 class Run:
     """A run, from the request for it to its end.
 
-    conversation: that goes on; None where the journal knows it. authorize: who decides; None is the desk. about: what
-    else stands in its `RunRequest`.
+    conversation: that goes on; None where the journal knows it. user: whose it is. authorize: who decides; None is the
+    desk. about: what else stands in its `RunRequest`.
     ended: None until it is over. over: set when nobody drives it any more.
     """
 
@@ -43,17 +45,19 @@ class Run:
         conversation: Conversation | None,
         *,
         desk: ApprovalDesk,
+        user: Any = None,
         authorize: Authorize | None = None,
         **about: Any,
     ) -> None:
         self.run_id = run_id
+        self.owner = name_of(user)
         self.desk = desk
         self.running = Running()
         self.ended: Ended | None = None
         self.over = anyio.Event()
         self._conversation = conversation
         self.authorize = authorize or desk.authorize
-        self._about = about
+        self._about = {"user": user, **about}
         self._scope: anyio.CancelScope | None = None
         self._why_stopped: str | None = None
 
@@ -115,9 +119,10 @@ class Run:
 class LiveRuns:
     """The runs that this process drives now, and those that have ended, by their ids."""
 
-    def __init__(self, *, max_runs: int, ended: EndedRuns) -> None:
+    def __init__(self, *, max_runs: int, max_user_runs: int | None, ended: EndedRuns) -> None:
         self.ended = ended
         self._max_runs = max_runs
+        self._max_user_runs = math.inf if max_user_runs is None else max_user_runs
         self._runs: dict[str, Run] = {}
 
     @property
@@ -138,7 +143,9 @@ class LiveRuns:
         if run.run_id in self._runs:
             raise HTTPException(409, "the run goes on already")
         if len(self._runs) >= self._max_runs:
-            raise HTTPException(503, "too many runs go on at the moment", {"retry-after": str(RETRY_AFTER_SECONDS)})
+            raise HTTPException(503, "too many runs go on at the moment", LATER)
+        if sum(other.owner == run.owner for other in self._runs.values()) >= self._max_user_runs:
+            raise HTTPException(429, "too many runs of yours go on at the moment", LATER)
         self._runs[run.run_id] = run
         self.ended.forget(run.run_id)
         try:

@@ -158,6 +158,22 @@ async def test_too_many_runs_are_told_to_come_back() -> None:
     assert (await post(served, "/runs", {"message": "Hi"})).status == 200
 
 
+async def test_a_user_with_too_many_runs_locks_no_other_out() -> None:
+    hold = Hold()
+    agent = Agent([call("hold")], ["Done"], tools=(hold.tool,))
+    served = app(agent, authenticate=of_header("x-user"), max_user_runs=1)
+    ann, bob = {"x-user": "ann"}, {"x-user": "bob"}
+    async with posting(served, "/runs", {"message": "Hi"}, ann) as asked:
+        await run_id_of(asked)
+        refused = await post(served, "/runs", {"message": "Hi"}, ann)
+        assert (refused.status, "yours" in refused.json["error"]) == (429, True)
+        assert int(refused.headers["retry-after"]) > 0
+        async with posting(served, "/runs", {"message": "Hi"}, bob) as other:
+            await run_id_of(other)
+            hold.go_on.set()
+    assert (await post(served, "/runs", {"message": "Hi"}, ann)).status == 200
+
+
 # Leaving and cancelling
 
 
