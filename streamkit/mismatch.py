@@ -10,7 +10,8 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-LONGEST_MESSAGE = 999  # characters
+LONGEST_MESSAGE = 900
+"""Characters. With the name of the tool before it, what a model reads stays below 1,000."""
 
 _MORE = "\n- and more"
 

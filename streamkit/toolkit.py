@@ -14,6 +14,7 @@ from .errors import DefinitionError, InvalidCall, InvalidInput, ToolError
 from .flows import Flow
 from .items import ToolCall, ToolSpec
 from .listening import listen
+from .mismatch import shortened
 from .tool_events import Failure, FailureKind
 from .tools import Tool
 from .turns import TurnEvent
@@ -137,7 +138,7 @@ class Toolkit:
         tool = self._tools.get(call.name)
         if tool is None:
             known = ", ".join(self.names) or "none"
-            raise _invalid(call, "unknown_tool", f"There is no tool {call.name}. The tools are: {known}.")
+            raise _invalid(call, "unknown_tool", f"There is no tool {_name(call)}. The tools are: {known}.")
         if (why := self._disabled.get(call.name)) is not None:
             raise _invalid(call, "disabled_tool", f"{call.name} cannot be used now: {why}")
         decode = tool.take_plain_text if call.custom else tool.decode
@@ -163,13 +164,19 @@ def _invalid(call: ToolCall, kind: FailureKind, message: str) -> InvalidCall:
 
 def _told_problem(call: ToolCall, problem: str) -> str:
     """What the model reads of a call that cannot run: where its text stops being JSON, if that is the problem."""
-    if call.name:
+    if not call.name:
+        return problem
+    if not call.custom:  # the text of which is plain
         try:
             parse(call.arguments)
         except (InvalidInput, RecursionError) as error:
             problem = str(error) if isinstance(error, InvalidInput) else problem
-        problem = f"The call of {call.name} did not run: {problem}"
-    return problem
+    return f"The call of {_name(call)} did not run: {problem}"
+
+
+def _name(call: ToolCall) -> str:
+    """A model may write anything for a name."""
+    return shortened(call.name, 100)
 
 
 def _checked(call: ToolCall, tool: Tool[..., Any], decode: Callable[[], dict[str, Any]]) -> ValidCall:

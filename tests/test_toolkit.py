@@ -1,6 +1,7 @@
 """Toolkits: exact names, and calls that are checked before they run."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -216,6 +217,26 @@ def test_a_tool_that_takes_no_plain_text_says_so() -> None:
         "invalid_input",
         "The call of write did not run: it came as plain text, but the arguments are a JSON object with p, text",
     )
+
+
+def test_what_a_model_reads_of_a_refused_call_is_short_whatever_it_wrote() -> None:
+    async def add(numbers: list[int]) -> int:
+        """Adds."""
+        return sum(numbers)
+
+    kit = Toolkit(tool(add, name="a" * 64))
+    texts = json.dumps({"numbers": ["x"] * 1000})
+    unknown = ToolCall("c", "x" * 5000, "{}")
+    broken = ToolCall("c", "x" * 5000, "{", problem="no")
+    for call in (ToolCall("c", "a" * 64, texts), unknown, broken):
+        with pytest.raises(InvalidCall) as caught:
+            kit.validate(call)
+        assert len(caught.value.failure.message) < 1000
+
+
+def test_a_call_of_plain_text_that_cannot_run_is_not_told_that_it_is_no_json() -> None:
+    with pytest.raises(InvalidCall, match=r"^The call of run did not run: it is too long$"):
+        Toolkit(run).validate(ToolCall("c", "run", "ls -l", problem="it is too long", custom=True))
 
 
 def test_arguments_are_mended_unless_the_tool_says_no() -> None:
