@@ -14,6 +14,7 @@ from ..codec.json_paths import GrowingObject
 from ..errors import DecodeError
 from ..tool_input import InputDelta, InputEnd, InputOpaque, InputStart, WholeCall, as_text
 from ..turn_builder import Part
+from .odd_fields import text_or_none
 
 SIGNATURE = "thoughtSignature"
 
@@ -115,7 +116,3 @@ def _opaque(call: Call, signature: Any) -> dict[str, Any]:
     """What goes back with a call. Its id, too: only where it had one, and not ours, where several had the same."""
     opaque = {"id": call.id} if call.id else {}
     return opaque if signature is None else {**opaque, SIGNATURE: signature}
-
-
-def text_or_none(value: Any) -> str | None:
-    return None if value is None or value == "" else str(value)

@@ -21,7 +21,8 @@ from ..turn_builder import NextItem, Part, ReasoningOpaque, TextOpaque, UsageRep
 from ..turns import ReasoningDelta, TextDelta
 from .dialect import DialectDecoder, Framing
 from .failures import parsed, provider_error
-from .gemini_calls import SIGNATURE, Call, CallInPieces, text_or_none, whole_call
+from .gemini_calls import SIGNATURE, Call, CallInPieces, whole_call
+from .odd_fields import text_or_none, token_count
 from .stop_words import gravity, reason_of
 
 # What is read of the wire. gc=False: they live for a moment, and hold no cycles. Fields that servers fill in different
@@ -291,10 +292,6 @@ def _raw_parts(data: str, chunk: _Chunk, candidate: _Candidate) -> list[Any]:
 
 
 def _usage(told: _Usage) -> Usage:
-    thoughts = _count(told.thoughts_token_count)
-    written = _count(told.candidates_token_count) + thoughts
-    return Usage(_count(told.prompt_token_count), written, _count(told.cached_content_token_count), thoughts)
-
-
-def _count(value: Any) -> int:
-    return value if type(value) is int else 0
+    thoughts = token_count(told.thoughts_token_count)
+    written = token_count(told.candidates_token_count) + thoughts
+    return Usage(token_count(told.prompt_token_count), written, token_count(told.cached_content_token_count), thoughts)

@@ -1,6 +1,7 @@
-"""Events of which a field has another shape than it should: that field is left out, and the rest is read all the same.
+"""Fields that servers fill in different ways, or have in another shape than they should.
 
-Otherwise one odd field would cost the text, or the reason to stop, that stands beside it.
+Such a field is left out of its event, and the rest is read all the same. Otherwise one odd field would cost the text,
+or the reason to stop, that stands beside it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,21 @@ MOST_ODD_FIELDS = 20
 
 _PLACE = re.compile(r" - at `\$([^`]*)`$")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+
+
+def text_or_none(value: Any) -> str | None:
+    """An id or a name. Some servers write none as an empty text, and some ids are numbers."""
+    return None if value is None or value == "" else str(value)
+
+
+def token_count(value: Any) -> int:
+    """A number of tokens; 0 for what is none."""
+    return value if type(value) is int else 0
+
+
+def token_count_in(told: Any, key: str) -> int:
+    """The number of tokens under a key; 0 where there is no object, too."""
+    return token_count(told.get(key)) if isinstance(told, dict) else 0
 
 
 def fitting(told: Any, wire: type[W]) -> tuple[W | None, dict[str, Any]]:

@@ -21,6 +21,7 @@ from ..turn_builder import Part, UsageReported
 from ..turns import ReasoningDelta, TextDelta
 from .dialect import DialectDecoder
 from .failures import parsed, provider_error, words_of
+from .odd_fields import text_or_none, token_count
 
 # What is read of the wire: the fields that are needed, the rest is skipped in C. Fields that servers fill in different
 # ways are Any, so that an odd one does not cost the whole line. gc=False: they live for a moment, and hold no cycles.
@@ -98,7 +99,7 @@ class OllamaDecoder(DialectDecoder[_Line]):
             self.fail(BadModelOutput(words) if is_unreadable_call else provider_error(parsed(data)), parts)
         elif line.done:
             word = line.done_reason if isinstance(line.done_reason, str) else None
-            parts.append(UsageReported(Usage(_count(line.prompt_eval_count), _count(line.eval_count))))
+            parts.append(UsageReported(Usage(token_count(line.prompt_eval_count), token_count(line.eval_count))))
             self.finish_with(word, parts)  # `load` and `unload` of a model end no answer
         else:
             self.read_unknown(parsed(data), parts)
@@ -123,7 +124,7 @@ def _read_calls(calls: object, data: str, parts: list[Part]) -> None:
             case {"function": dict(function)}:
                 told = function.get("arguments")
                 arguments = _arguments_as_written(written[place]) if place < len(written) else None
-                name, call_id = _text(function.get("name")), _text(call.get("id"))
+                name, call_id = text_or_none(function.get("name")), text_or_none(call.get("id"))
                 parts.append(WholeCall(name or "", as_text(told) if arguments is None else arguments, call_id))
             case _:
                 parts.append(UnknownItem(call))
@@ -144,12 +145,3 @@ def _arguments_as_written(call: msgspec.Raw) -> str | None:
         return str(msgspec.json.decode(told)) if told.startswith('"') else told
     except msgspec.DecodeError:
         return None
-
-
-def _text(value: Any) -> str | None:
-    """A name or an id; some ids are numbers."""
-    return None if value is None else str(value)
-
-
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) else 0

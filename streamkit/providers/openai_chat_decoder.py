@@ -21,6 +21,7 @@ from ..turn_builder import Part, ReasoningOpaque, TextOpaque, UsageReported
 from ..turns import ReasoningDelta, RefusalDelta, TextDelta
 from .dialect import DialectDecoder
 from .failures import parsed, provider_error
+from .odd_fields import text_or_none
 from .openai_chat_wire import (
     KEPT_UNREAD,
     NO_DELTA,
@@ -231,20 +232,15 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
 
 def _read_odd_piece(piece: CallPiece, parts: list[Part]) -> None:
     """A piece that begins a call, or is of plain text, or says what goes back with the call."""
-    call_id = _text(piece.id)
+    call_id = text_or_none(piece.id)
     if isinstance(piece.custom, dict):
         text, name = piece.custom.get("input"), piece.custom.get("name")
-        parts.append(InputDelta(as_text(text), piece.index, call_id, _text(name), custom=True))
+        parts.append(InputDelta(as_text(text), piece.index, call_id, text_or_none(name), custom=True))
     else:
         function = piece.function or Function()
-        parts.append(InputDelta(as_text(function.arguments), piece.index, call_id, _text(function.name)))
+        parts.append(InputDelta(as_text(function.arguments), piece.index, call_id, text_or_none(function.name)))
     if piece.extra_content:
         parts.append(InputOpaque({"extra_content": piece.extra_content}, DIALECT, piece.index, call_id))
-
-
-def _text(value: Any) -> str | None:
-    """An id or a name; servers repeat it as an empty text, and some ids are numbers."""
-    return None if value is None or value == "" else str(value)
 
 
 def _joined(pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:

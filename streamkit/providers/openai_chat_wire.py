@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from ..items import Usage
+from .odd_fields import token_count_in
 
 # The fields that are needed, the rest is skipped in C. Fields that servers fill in different ways are Any, so that an
 # odd one does not cost the whole chunk. gc=False: they live for a moment, and hold no cycles.
@@ -72,14 +73,9 @@ def usage_of(told: dict[str, Any]) -> Usage:
     """The tokens, counted as we do, of an object of any of the servers."""
     prompt = told.get("prompt_tokens_details") or {}
     completion = told.get("completion_tokens_details") or {}
-    read, written = _count(told, "prompt_tokens"), _count(told, "completion_tokens")
-    reasoning = _count(completion, "reasoning_tokens") or _count(told, "reasoning_tokens")
-    if _count(told, "total_tokens") == read + written + reasoning:
+    read, written = token_count_in(told, "prompt_tokens"), token_count_in(told, "completion_tokens")
+    reasoning = token_count_in(completion, "reasoning_tokens") or token_count_in(told, "reasoning_tokens")
+    if token_count_in(told, "total_tokens") == read + written + reasoning:
         written += reasoning  # most count reasoning as part of what is written, some beside it
-    cached = _count(prompt, "cached_tokens") or _count(told, "prompt_cache_hit_tokens")
+    cached = token_count_in(prompt, "cached_tokens") or token_count_in(told, "prompt_cache_hit_tokens")
     return Usage(read, written, cached, reasoning)
-
-
-def _count(told: object, key: str) -> int:
-    value = told.get(key) if isinstance(told, dict) else None
-    return value if isinstance(value, int) else 0

@@ -24,6 +24,7 @@ from ..turn_builder import Part, UsageReported
 from ..turns import TextDelta
 from .dialect import DialectDecoder
 from .failures import provider_error
+from .odd_fields import token_count_in
 from .openai_responses_items import PART_OF, PARTS, Place, is_item, scalar, text_of
 from .openai_responses_output import Output
 
@@ -224,12 +225,7 @@ def _plain(data: str) -> dict[str, Any]:
 
 def _report_usage(told: object, parts: list[Part]) -> None:
     if isinstance(told, dict):
-        read, written = _count(told, "input_tokens"), _count(told, "output_tokens")
-        cached = _count(told.get("input_tokens_details"), "cached_tokens")
-        reasoning = _count(told.get("output_tokens_details"), "reasoning_tokens")
+        read, written = token_count_in(told, "input_tokens"), token_count_in(told, "output_tokens")
+        cached = token_count_in(told.get("input_tokens_details"), "cached_tokens")
+        reasoning = token_count_in(told.get("output_tokens_details"), "reasoning_tokens")
         parts.append(UsageReported(Usage(read, written, cached, reasoning)))
-
-
-def _count(told: object, key: str) -> int:
-    value = told.get(key) if isinstance(told, dict) else None
-    return value if isinstance(value, int) else 0

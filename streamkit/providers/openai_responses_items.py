@@ -10,6 +10,7 @@ from ..items import ProviderTool, UnknownItem
 from ..turn_builder import Part
 from ..turns import ReasoningDelta, RefusalDelta, TextDelta
 from .failures import parsed
+from .odd_fields import text_or_none
 
 DIALECT = "openai_responses"
 
@@ -53,8 +54,8 @@ class OutputItem:
         self.kind = kind
         self.told = told
         self.item_id = scalar(told.get("id"))
-        self.call_id = word(told.get("call_id"))
-        self.name = word(told.get("name"))
+        self.call_id = text_or_none(told.get("call_id"))
+        self.name = text_or_none(told.get("name"))
         self.texts: dict[str, dict[Place, list[str]]] = {}  # pieces, by kind and index of the part
         self.annotations = 0
         self.has_pieces = False  # of a call
@@ -75,7 +76,7 @@ class OutputItem:
     @property
     def tool_id(self) -> str:
         """What a tool of the provider is called by, which may have no id."""
-        return word(self.item_id) or f"{self.kind}_{self.number}"
+        return text_or_none(self.item_id) or f"{self.kind}_{self.number}"
 
 
 def of_the_provider(item: OutputItem, told: dict[str, Any]) -> ProviderTool | UnknownItem:
@@ -86,7 +87,7 @@ def of_the_provider(item: OutputItem, told: dict[str, Any]) -> ProviderTool | Un
     output = told.get(fields[1]) or told.get("error")
     return ProviderTool(
         item.tool_id,
-        word(told.get("name")) or item.kind,
+        text_or_none(told.get("name")) or item.kind,
         None if item.input_told else input_of(told.get(fields[0])),
         output,
         item.kind,
@@ -105,7 +106,7 @@ def input_of(told: object) -> object:
 
 def ids_of(told: dict[str, Any]) -> tuple[Place, ...]:
     """What an item is called by. The call_id comes first: it is the one that stays."""
-    return tuple(each for each in (word(told.get("call_id")), scalar(told.get("id"))) if each is not None)
+    return tuple(each for each in (text_or_none(told.get("call_id")), scalar(told.get("id"))) if each is not None)
 
 
 def is_item(told: object) -> bool:
@@ -132,11 +133,6 @@ def texts_of(told: dict[str, Any]) -> str:
 def scalar(value: Any) -> Place:
     """An index or an id; anything else is none."""
     return value if isinstance(value, int | float | str) else None
-
-
-def word(value: Any) -> str | None:
-    """An id or a name. Servers write none as an empty text, and some ids are numbers."""
-    return None if value is None or value == "" else str(value)
 
 
 def list_of(value: object) -> list[Any]:

@@ -12,6 +12,7 @@ from typing import Any
 from ..items import ProviderTool, UnknownItem
 from ..tool_input import InputDelta, InputEnd, InputOpaque, InputStart, as_text
 from ..turn_builder import NextItem, Part, ReasoningOpaque, TextOpaque
+from .odd_fields import text_or_none
 from .openai_responses_items import (
     CALLS,
     DIALECT,
@@ -28,7 +29,6 @@ from .openai_responses_items import (
     scalar,
     text_of,
     texts_of,
-    word,
 )
 
 logger = logging.getLogger("streamkit")
@@ -144,7 +144,7 @@ class Output:
 
     def read_done(self, index: Place, told: dict[str, Any], parts: list[Part]) -> None:
         """An item is said to be done, and told whole."""
-        kind, item_id, call_id = told["type"], scalar(told.get("id")), word(told.get("call_id"))
+        kind, item_id, call_id = told["type"], scalar(told.get("id")), text_or_none(told.get("call_id"))
         item = self.find(kind, index, item_id)
         if call_id is not None and (item is None or item.call_id not in (None, call_id)):
             known = self._by_call_id.get((kind, call_id), item)
@@ -172,7 +172,7 @@ class Output:
 
         def here(place: int, item: dict[str, Any]) -> OutputItem | None:
             found = self._placed.get(item["type"], {}).get(place)
-            return found if found is None or found.name in (None, word(item.get("name"))) else None
+            return found if found is None or found.name in (None, text_or_none(item.get("name"))) else None
 
         for place, item in told.items():
             for told_id in ids_of(item):
@@ -257,8 +257,8 @@ class Output:
             self._end_call(item, told.get(CALLS[item.kind]), parts)
 
     def _name_call(self, item: OutputItem, told: dict[str, Any], parts: list[Part]) -> None:
-        call_id = word(told.get("call_id")) or word(told.get("id")) if item.call_id is None else None
-        name = word(told.get("name")) if item.name is None else None
+        call_id = text_or_none(told.get("call_id")) or text_or_none(told.get("id")) if item.call_id is None else None
+        name = text_or_none(told.get("name")) if item.name is None else None
         if call_id or name:
             item.call_id, item.name = item.call_id or call_id, item.name or name
             parts.append(InputDelta("", item.number, call_id, name))
