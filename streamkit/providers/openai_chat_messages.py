@@ -94,30 +94,41 @@ def _content(text: str, images: tuple[Image, ...]) -> str | list[dict[str, Any]]
 
 def _said_by_model(items: list[Item], ids: CallIds, server: Server) -> list[dict[str, Any]]:
     """One message of all items; none where it would be blank."""
-    said = [item for item in items if type(item) is Message]
     calls = [_call(item, ids, server) for item in items if type(item) is ToolCall]
-    text = "".join(item.text for item in said)
+    text = "".join([item.text for item in items if type(item) is Message])
     if not calls and not text.strip():
         return []  # servers refuse it, and reasoning alone is blank to them
     message: dict[str, Any] = {"role": "assistant", "content": text or None}
-    kept = _reasoning([item for item in items if type(item) is Reasoning], text)
-    for item in said:
-        kept |= item.opaque.get(DIALECT, {}) if item.opaque else {}
-    message |= {field: value for field, value in kept.items() if field in server.takes_back}
+    if len(calls) < len(items):
+        message |= _taken_back(_kept(items, text), server)
     if calls:
         message["tool_calls"] = calls
     return [message]
 
 
 def _call(call: ToolCall, ids: CallIds, server: Server) -> dict[str, Any]:
-    written: dict[str, Any] = {"id": ids.of_call(call.call_id)}
-    name = legal_name(call.name)
-    if call.custom:
-        written |= {"type": "custom", "custom": {"name": name, "input": call.arguments}}
-    else:
-        written |= {"type": "function", "function": {"name": name, "arguments": call.arguments}}
-    kept = call.opaque.get(DIALECT, {}) if call.opaque else {}
-    return written | {field: value for field, value in kept.items() if field in server.takes_back}
+    kind, text = ("custom", "input") if call.custom else ("function", "arguments")
+    written: dict[str, Any] = {
+        "id": ids.of_call(call.call_id),
+        "type": kind,
+        kind: {"name": legal_name(call.name), text: call.arguments},
+    }
+    if call.opaque:
+        written |= _taken_back(call.opaque.get(DIALECT, {}), server)
+    return written
+
+
+def _taken_back(kept: dict[str, Any], server: Server) -> dict[str, Any]:
+    return {field: value for field, value in kept.items() if field in server.takes_back}
+
+
+def _kept(items: list[Item], text: str) -> dict[str, Any]:
+    """What the message had besides its text and its calls."""
+    kept = _reasoning([item for item in items if type(item) is Reasoning], text)
+    for item in items:
+        if type(item) is Message and item.opaque:
+            kept |= item.opaque.get(DIALECT, {})
+    return kept
 
 
 def _reasoning(items: list[Reasoning], text: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, Literal
 
 from ..items import History, Image, Item, Message, ToolCall, ToolOutput, user
@@ -59,9 +60,10 @@ class CallIds:
 
     def of_call(self, call_id: str) -> str:
         sent = self._legal(call_id)
-        if self._once and sent in self._used:
-            sent = self._legal(f"{call_id}, once more: {len(self._used)}")
-        self._used.add(sent)
+        if self._once:
+            if sent in self._used:
+                sent = self._legal(f"{call_id}, once more: {len(self._used)}")
+            self._used.add(sent)
         self._sent[call_id] = sent
         return sent
 
@@ -69,6 +71,7 @@ class CallIds:
         return self._sent.get(call_id) or self._legal(call_id)
 
 
+@lru_cache(maxsize=256)  # a history has few names, and each many times
 def legal_name(name: str, length: int = 64) -> str:
     """The name of a tool that was called, as providers take it: models call what cannot exist here."""
     return _ILLEGAL_IN_NAMES.sub("_", name)[:length]
