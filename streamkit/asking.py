@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import Any
 
@@ -45,7 +45,10 @@ class Asking:
         question = Question(valid, execution_id, self._context, announced.announce, partial(self._problem_with, valid))
         try:
             with people_decide():
-                verdict = await self._authorize(question)
+                asked = self._authorize(question)
+                if not isinstance(asked, Awaitable):
+                    raise TypeError(f"authorize= is an async function (async def); this one gave {type(asked).__name__}")
+                verdict = await asked
             await drop_own_cancellation()
             _check(verdict)
         except BaseException as raised:

@@ -46,6 +46,23 @@ async def answer_nonsense(question: Question) -> Any:
     return True
 
 
+def answer_at_once(question: Question) -> Verdict:
+    return Allow()
+
+
+async def test_an_authoriser_that_is_not_async_says_so_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    @tool
+    async def read(p: str) -> str:
+        """Reads."""
+        return p
+
+    authorize: Any = answer_at_once
+    _, (result,) = await collect(execute_all(Toolkit(read), [call(read, {"p": "a"})], authorize=authorize))
+    assert isinstance(result, Failure)
+    assert result.kind == "denied"
+    assert "authorize= is an async function (async def); this one gave Allow" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("authorize", "outcome"),
     [
