@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -22,7 +22,7 @@ from .providers.model import Model, check_model_given
 from .running import Running
 from .sinks import TappedSink
 from .tool_events import Failure, Output, RunEvent, ToolEvent, ToolResult, ToolStarted
-from .toolkit import Toolkit
+from .toolkit import Toolkit, check_toolkit_given
 from .turns import ToolInputAbandoned, Turn, TurnEnded, TurnEvent, TurnRequest
 
 
@@ -69,8 +69,7 @@ def converse(
     goes on with it after a crash.
     """
     check_model_given(model)
-    if not isinstance(given := cast(object, toolkit), Toolkit):
-        raise TypeError(f"toolkit is a Toolkit, such as Toolkit(search, read), not a {type(given).__name__}")
+    check_toolkit_given(toolkit)
     for name, least in (("max_turns", max_turns), ("max_concurrency", max_concurrency)):
         if not isinstance(least, int) or least < 1:
             raise ValueError(f"{name} must be at least 1, not {least!r}")

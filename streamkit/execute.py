@@ -35,7 +35,7 @@ from .places import Lanes, Place
 from .running import Running
 from .tool_events import Failure, FailureKind, Output, Pending, ToolEvent, ToolResult, ToolStarted, Value
 from .tool_values import model_text
-from .toolkit import Toolkit, ValidCall
+from .toolkit import Toolkit, ValidCall, check_toolkit_given
 from .tools import ToolContext
 from .verdicts import from_verdicts
 
@@ -76,6 +76,7 @@ async def execute_all(
     arguments differ. Cancellation cancels the tools, waits for their cleanup, and leaves as cancellation; a plain
     function is left behind on its thread. Raises what a consumer downstream raised, and JournalError.
     """
+    check_toolkit_given(toolkit)
     if max_concurrency < 1:
         raise ValueError(f"max_concurrency must be at least 1, not {max_concurrency}")
     if authorize is not None and not callable(authorize):

@@ -152,7 +152,12 @@ class ToolSpec(msgspec.Struct, frozen=True):
 
 
 def user(text: str, *images: Image) -> Message:
-    """A message of the person."""
+    """A message of the person. TypeError for what is no text, or no image."""
+    if not isinstance(text, str):
+        raise TypeError(f"a message is text, such as user('Hi'), not a {type(text).__name__}")
+    for picture in images:
+        if not isinstance(picture, Image):
+            raise TypeError(f"a picture is image(data) or image('https://…'), not a {type(picture).__name__}")
     return Message("user", text, images)
 
 

@@ -114,6 +114,8 @@ class Toolkit:
 
     def __or__(self, other: Toolkit) -> Toolkit:
         """The tools of both; raises DefinitionError where they share a name."""
+        if isinstance(other, Tool):
+            raise DefinitionError(f"{other!r} is a tool: write toolkit | Toolkit({other.name})")
         joined = Toolkit(*self, *other)
         joined._disabled = {**self._disabled, **other._disabled}
         return joined
@@ -193,3 +195,9 @@ def _checked(call: ToolCall, tool: Tool[..., Any], decode: Callable[[], dict[str
         logger.warning("the arguments of a call of %s could not be checked", tool.name, exc_info=error)
         raise _invalid(call, "invalid_input", f"The call of {tool.name} did not run: bad arguments") from error
     return ValidCall(call, tool, arguments)
+
+
+def check_toolkit_given(toolkit: object) -> None:
+    """Raise TypeError where what stands for a toolkit is none, such as a list of tools."""
+    if not isinstance(toolkit, Toolkit):
+        raise TypeError(f"toolkit is a Toolkit, such as Toolkit(search, read), not a {type(toolkit).__name__}")

@@ -31,3 +31,10 @@ def test_an_image_goes_through_json_and_does_not_fill_the_screen() -> None:
     history: History = (user("What is this?", image(JPEG)),)
     assert msgspec.json.decode(msgspec.json.encode(history), type=History) == history
     assert repr(image(JPEG)) == "Image(8 bytes of image/jpeg)"
+
+
+def test_what_is_no_text_is_no_message() -> None:
+    with pytest.raises(TypeError, match=r"a message is text, such as user\('Hi'\), not a list"):
+        user(["Hi"])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"a picture is image\(data\) or image\('https://…'\), not a bytes"):
+        user("What is this?", JPEG)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from streamkit.decorators import tool
 from streamkit.errors import DefinitionError, InvalidCall, ToolError
 from streamkit.flows import Sink, flow
 from streamkit.items import ToolCall
-from streamkit.toolkit import Toolkit
+from streamkit.toolkit import Toolkit, check_toolkit_given
 from streamkit.turns import (
     TextDelta,
     ToolInputAbandoned,
@@ -244,3 +244,10 @@ def test_arguments_are_mended_unless_the_tool_says_no() -> None:
     assert Toolkit(run).validate(call).arguments == {"script": "3", "seconds": 5}
     with pytest.raises(InvalidCall, match='seconds: expected integer, but got "5"'):
         Toolkit(tool(run.function, coerce=False)).validate(call)
+
+
+def test_what_is_no_toolkit_says_what_is() -> None:
+    with pytest.raises(DefinitionError, match=r"is a tool: write toolkit \| Toolkit\(run\)"):
+        Toolkit(write) | run  # type: ignore[operator]
+    with pytest.raises(TypeError, match=r"toolkit is a Toolkit, such as Toolkit\(search, read\), not a list"):
+        check_toolkit_given([write])

@@ -104,6 +104,8 @@ def _checked_url(url: str) -> httpx2.URL:
 
 
 def _checked_options(options: HttpOptions) -> HttpOptions:
+    for name in options.keys() & set(TurnRequest.__struct_fields__):
+        raise DefinitionError(f"{name} is asked of a turn, not of a connection: TurnRequest(…, {name}=…)")
     if unknown := options.keys() - HttpOptions.__annotations__.keys():
         known = ", ".join(HttpOptions.__annotations__)
         raise DefinitionError(f"there is no option {', '.join(sorted(unknown))} of a connection, only {known}")

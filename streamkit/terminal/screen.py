@@ -34,6 +34,8 @@ class Screen(ABC):
         if isinstance(source, Flow):
             async with source.open() as events:
                 return await self.show(events)
+        if not isinstance(source, AsyncIterable):
+            raise TypeError(f"what is shown is a flow, such as converse(…), or its events, not {type(source).__name__}")
         try:
             async for event in source:
                 await self.put(event)

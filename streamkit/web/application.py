@@ -94,6 +94,10 @@ def app(
     max_ended, max_ended_bytes, max_ended_seconds: what is kept of runs that ended, to go on with; a journal keeps them
     in any case.
     """
+    if not callable(start) or not (authenticate is None or callable(authenticate)):
+        raise TypeError("start and authenticate= are functions, of a RunRequest and of a Request")
+    if not isinstance(journal, Journal | None):
+        raise TypeError(f"journal= is a Journal, such as sqlite_journal('runs.db'), not {type(journal).__name__}")
     if resumable and journal is None:
         raise ValueError("a run that is resumable is written down: give journal=, such as memory_journal()")
     ended = EndedRuns(limit_bytes=max_ended_bytes, limit_count=max_ended, limit_seconds=max_ended_seconds)

@@ -68,6 +68,8 @@ class FlowResponse(Response):
         for name, seconds in (("keepalive_seconds", keepalive_seconds), ("stall_seconds", stall_seconds)):
             if not seconds > 0:
                 raise ValueError(f"{name} must be more than 0, and is {seconds}; math.inf is never")
+        if not isinstance(flow, Flow):
+            raise TypeError(f"the response is that of a flow, such as converse(…), not of {type(flow).__name__}")
         self._flow = _tamed(flow)
         self._encoder = encoder_for(protocol, redact)
         self._keepalive_seconds = keepalive_seconds

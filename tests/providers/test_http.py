@@ -83,6 +83,7 @@ def test_a_password_in_an_address_is_refused_since_it_would_be_logged() -> None:
     ("options", "told"),
     [
         ({"timeout": 3}, "there is no option timeout of a connection, only headers, connect_timeout_seconds, idle_"),
+        ({"temperature": 0}, r"temperature is asked of a turn, not of a connection: TurnRequest\(…, temperature=…\)"),
         ({"idle_timeout_seconds": 0}, "idle_timeout_seconds is a number of seconds above 0, not 0"),
         ({"total_timeout_seconds": None}, "total_timeout_seconds is a number of seconds above 0, not None"),
         ({"retries": -1}, "retries is a number from 0 upwards, not -1"),

@@ -195,3 +195,8 @@ def test_without_rich_there_are_lines(tmp_path: Path) -> None:
         check=False,
     )
     assert (run.stdout, run.stderr) == ("line_screen\n", "")
+
+
+async def test_what_is_no_run_is_not_shown() -> None:
+    with pytest.raises(TypeError, match=r"what is shown is a flow, such as converse\(…\), or its events, not list"):
+        await show([1])  # type: ignore[call-overload]

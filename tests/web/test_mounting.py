@@ -1,6 +1,7 @@
 """In applications of others: in a route, behind middleware, mounted."""
 
 import anyio
+import pytest
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
@@ -101,3 +102,17 @@ async def test_a_websocket_is_turned_away() -> None:
     scope = {**scope_of("GET", "/runs", {}), "type": "websocket", "subprotocols": []}
     await app(Agent())(scope, exchange.receive, send)
     assert sent == ["websocket.close"]
+
+
+async def later() -> None: ...
+
+
+def test_what_no_run_can_be_made_of_is_refused_where_it_is_given() -> None:
+    with pytest.raises(TypeError, match="start and authenticate= are functions"):
+        app(None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="start and authenticate= are functions"):
+        app(Agent(), authenticate="ann")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"journal= is a Journal, such as sqlite_journal\('runs.db'\), not str"):
+        app(Agent(), journal="runs.db")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"the response is that of a flow, such as converse\(…\), not of function"):
+        FlowResponse(later)  # type: ignore[arg-type]
