@@ -13,6 +13,7 @@ from .errors import HistoryError
 from .execute import execute_all
 from .flows import Flow, Sink
 from .history import Conversation, Ended, Transcript, unanswered
+from .inner_runs import inner_runs
 from .items import History, Item, Tagged, ToolCall
 from .journal.log import RecordedSink, RunLog
 from .limits import LimitedSink, Limits, TimedOut
@@ -101,20 +102,26 @@ def converse(
             model.stream_turn(asked if may_call else msgspec.structs.replace(asked, tool_choice="none"))
         )
 
-    async def run(out: Sink[RunEvent]) -> Conversation:
-        if start.ended is not None and start.turn is None:
-            return start
+    async def run(out: Sink[RunEvent], begin: Conversation) -> Conversation:
+        if begin.ended is not None and begin.turn is None:
+            return begin
         closes = closing_turn and bool(toolkit.specs)
         steps = _Steps(ask, execute, _Used(budget, start), _Repairs(max_repairs), closes, journal)
-        return await out.forward(loop(steps.step, start, journal=journal))
+        running = loop(steps.step, begin, journal=journal)
+        if timeout_seconds is None and idle_timeout_seconds is None:
+            return await out.forward(running)
+        limits = Limits(timeout_seconds, idle_timeout_seconds)
+        return await _within(limits, running, out, start=begin, toolkit=toolkit, journal=journal)
 
-    if timeout_seconds is None and idle_timeout_seconds is None:
-        return Flow(run)
-    return Flow(
-        lambda out: _within(
-            Limits(timeout_seconds, idle_timeout_seconds), Flow(run), out, start=start, toolkit=toolkit, journal=journal
-        )
-    )
+    async def run_inside(out: Sink[RunEvent]) -> Conversation:
+        around = inner_runs()
+        if around is None or journal is not None:
+            return await run(out, start)
+        course = around.begin(start)  # the loop finds it by its state
+        course.state = state = await run(out, course.state)
+        return state
+
+    return Flow(run_inside)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ from .calls import given_value, run_call
 from .errors import InvalidCall, JournalError
 from .flows import Sink, flow
 from .groups import LoneErrorGroup, raise_if_all_are
+from .history import Paused, paused_in
+from .inner_runs import InnerRuns, inner_runs, paused_call, use_inner_runs
 from .items import ToolCall
 from .journal.log import RunLog, check_driven
 from .large_results import READER, cut_to
@@ -42,6 +44,8 @@ from .verdicts import from_verdicts
 R = TypeVar("R")
 
 INTERRUPTED = "was interrupted while it ran: it may have happened"
+
+_CUT_OFF: tuple[FailureKind, ...] = ("cancelled", "timeout", "idle_timeout")
 
 _NEVER_CHANGES = {str, int, float, bool, type(None)}
 
@@ -63,9 +67,13 @@ async def execute_all(
     """Run the calls; the value is one result for each, in the order of the calls.
 
     authorize: decides about each valid call before it runs; a call that it leaves undecided is `Pending` and has no
-    Output. None leaves calls of tools with `approval=True` pending, and allows all others. context: given to every tool
-    that takes a ToolContext; never written down. max_concurrency: how many run at
-    once. running: shows what runs, and cancels single calls.
+    Output. None inside of a call is whoever decides about that one; else it leaves calls of tools with `approval=True`
+    pending, and allows all others. context: given to every tool that takes a ToolContext; never written down.
+    max_concurrency: how many run at once. running: shows what runs, and cancels single calls.
+
+    A call in whose inner runs a call waits is Pending, too, whatever its tool gives. In a step of `loop` with a
+    Conversation it goes on when it comes again: its tool runs from its beginning, and finds its inner runs where they
+    stood.
 
     journal: a run that is written down. Each call is written as started before its tool runs, and as finished before
     its Output goes out. One that is finished there is answered with its result, and not run again; one that had started
@@ -84,14 +92,18 @@ async def execute_all(
     check_driven(journal)
     calls = tuple(calls)
     strike_out(call.call_id for call in calls)
+    asks_with, inside = context, inner_runs()
+    if authorize is None and inside is not None:
+        authorize, asks_with = inside.decides
     if authorize is None and any(tool.approval for tool in toolkit):
         authorize = from_verdicts({})
     decides = None if authorize is None or authorize is allow_all else authorize
-    asking = Asking(toolkit, decides, context, journal) if decides is not None else None
+    asking = Asking(toolkit, decides, asks_with, journal) if decides is not None else None
     execution = _Execution(
         out,
         toolkit,
         asking=asking,
+        decides=(authorize, asks_with),
         context=context,
         max_concurrency=max_concurrency,
         journal=journal,
@@ -107,6 +119,7 @@ class _Execution:
         toolkit: Toolkit,
         *,
         asking: Asking | None,
+        decides: tuple[Authorize | None, Any],
         context: Any,
         max_concurrency: int,
         journal: RunLog | None,
@@ -115,6 +128,7 @@ class _Execution:
         self._out = out
         self._toolkit = toolkit
         self._asking = asking
+        self._decides = decides
         self._context = context
         self._lanes = Lanes(max_concurrency)
         self._journal = journal
@@ -129,7 +143,7 @@ class _Execution:
                 for number, call in enumerate(calls):
                     if call.call_id not in places:
                         execution_id = f"{outer}{call.turn_id}.{call.place if call.turn_id else number}"
-                        place = places[call.call_id] = Place(call, execution_id)
+                        place = places[call.call_id] = Place(call, execution_id, paused=paused_call(call))
                         if self._running is not None:
                             self._running.enter(execution_id, call, partial(self._cancel, place))
                         await self._admit(place)
@@ -143,7 +157,20 @@ class _Execution:
             if self._running is not None:
                 for place in places.values():
                     self._running.leave(place.execution_id, place.result)
+        self._tell_what_waits(places.values())
         return tuple(_result(call, places[call.call_id]) for call in calls)
+
+    def _tell_what_waits(self, places: Iterable[Place]) -> None:
+        """Tell the call around us what of its inner calls nobody has decided about."""
+        around = inner_runs()
+        if around is None:
+            return
+        for place in places:
+            waits = {}
+            if isinstance(place.result, Pending):
+                paused = paused_in(place.result)
+                waits = {place.execution_id: place.call} if paused is None else paused.waits
+            around.tell(place.execution_id, waits)
 
     async def _admit(self, place: Place) -> None:
         """Validate a call, give it its lane, and see to its verdict."""
@@ -159,7 +186,12 @@ class _Execution:
             await self._end(place, invalid.failure, out)
             return
         self._lanes.enter(place, valid.tool.serial)
-        if self._asking is not None:
+        if place.paused is not None:  # it was allowed to run
+            place.allowed = place.paused.arguments
+            place.attempt = max(place.attempt, place.paused.attempt + 1)
+            place.may_have_happened = True
+            await self._let_run(place, valid, out)
+        elif self._asking is not None:
             self._spawn(self._ask, place, valid, self._asking)
         elif not valid.tool.has_body:
             self._leave_pending(place)
@@ -190,6 +222,9 @@ class _Execution:
             return True
         if started is None:
             return False
+        if place.paused is not None and journal.is_paused(place.execution_id):
+            place.attempt = started.attempt + 1
+            return False
         if started.effects == "once" or call.problem is not None:
             failure = self._failure(place, "interrupted", f"{INTERRUPTED}, so it did not run again.")
             await self._end(place, failure, self._out)
@@ -200,6 +235,7 @@ class _Execution:
 
     async def _ask(self, place: Place, valid: ValidCall, asking: Asking) -> None:
         hide_ledger()
+        use_inner_runs(None)
         with self._out.branch() as out:
             verdict = await self._unless_cancelled(place, partial(asking.verdict, valid, place.execution_id, out))
             match verdict:
@@ -212,16 +248,24 @@ class _Execution:
                     await out.send(ToolStarted(place.execution_id, place.call.call_id, valid.name, arguments))
                     await self._end(place, given_value(valid, value), out)
                 case Allow(arguments=arguments) if valid.tool.has_body:
-                    try:
-                        self._allow(place, valid if arguments is None else self._toolkit.revalidate(valid, arguments))
-                    except InvalidCall as invalid:
-                        await self._end(place, invalid.failure, out)
+                    place.allowed = arguments
+                    await self._let_run(place, valid, out)
                 case _:
                     self._leave_pending(place)
         self._advance(place)
 
-    def _leave_pending(self, place: Place) -> None:
-        place.result = Pending(place.call.call_id, place.call.name)
+    async def _let_run(self, place: Place, valid: ValidCall, out: Sink[ToolEvent]) -> None:
+        """With other arguments, where somebody has allowed those."""
+        try:
+            if place.allowed is not None:
+                valid = self._toolkit.revalidate(valid, place.allowed)
+                place.allowed = valid.plain_arguments
+            self._allow(place, valid)
+        except InvalidCall as invalid:
+            await self._end(place, invalid.failure, out)
+
+    def _leave_pending(self, place: Place, result: Pending | None = None) -> None:
+        place.result = result or Pending(place.call.call_id, place.call.name)
         if self._running is not None:
             self._running.leave(place.execution_id, place.result)
 
@@ -241,13 +285,17 @@ class _Execution:
         await anyio.lowlevel.checkpoint_if_cancelled()
         hide_ledger()
         _outer_execution.set(place.execution_id + "/")
+        use_inner_runs(inner := InnerRuns(place.paused, *self._decides))
         assert place.valid is not None
         with self._out.branch() as out:
             began = perf_counter()
             result = await self._unless_cancelled(place, partial(self._run_tool, place, place.valid, out))
             if result is None:
                 result = self._cancelled(place)
-            await self._end(place, result, out, perf_counter() - began)
+            if inner.waits and (isinstance(result, Value) or result.kind not in _CUT_OFF):
+                await self._pause(place, Paused(inner.waits, inner.runs, place.attempt, place.allowed, result.usage))
+            else:
+                await self._end(place, result, out, perf_counter() - began)
         self._lanes.release()
         self._advance(place)
 
@@ -262,6 +310,13 @@ class _Execution:
         result = await run_call(_with_own_arguments(valid), context, out)
         can_read_on = READER in self._toolkit and (self._journal is not None or self._running is not None)
         return cut_to(tool.result_limit_bytes, result, place.execution_id, can_read_on=can_read_on)
+
+    async def _pause(self, place: Place, paused: Paused) -> None:
+        """Whatever the tool made of inner runs that wait is not what it gives when they have ended."""
+        if self._journal is not None:
+            with anyio.CancelScope(shield=True):
+                await self._journal.pause_call(place.execution_id, paused)
+        self._leave_pending(place, paused.result(place.call))
 
     async def _end(self, place: Place, result: Value | Failure, out: Sink[ToolEvent], seconds: float = 0.0) -> None:
         if place.may_have_happened and not place.started and isinstance(result, Failure):

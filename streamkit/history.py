@@ -7,8 +7,8 @@ together with its results or not at all, and everything here gives a history tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 
@@ -201,11 +201,40 @@ class Transcript:
         return append_turn(self._settled, self._turn, results)
 
 
+class InnerRun(msgspec.Struct, frozen=True):
+    """A run inside of a call that waits: where it stands. begun_with: tells the history with which it began."""
+
+    begun_with: str
+    state: Conversation
+
+
+class Paused(msgspec.Struct, frozen=True):
+    """A call that ran, and waits since calls of its inner runs do. Once they are decided it runs again, from its
+    beginning, and its inner runs go on where they stand.
+
+    waits: the calls to be decided, by execution id. runs: in the order in which they began. attempt: that was paused.
+    arguments: that it runs with, where somebody has allowed it with other ones. usage: of the model turns until now.
+    """
+
+    waits: dict[str, ToolCall]
+    runs: tuple[InnerRun, ...] = ()
+    attempt: int = 1
+    arguments: dict[str, Any] | None = None
+    usage: Usage = Usage()
+
+    def result(self, call: ToolCall) -> Pending:
+        """The result of the call; what is paused stands beside the record, and goes into the state with it."""
+        pending = Pending(call.call_id, call.name)
+        pending.__dict__["paused"] = self
+        return pending
+
+
 class Conversation(msgspec.Struct, frozen=True):
     """The ready-made state of a loop; it round-trips through JSON.
 
     turn, results: a turn that is not settled, since a call of it is pending. turns: how many the model was asked.
-    usage: of all turns, those of inner runs included. ended: why the loop is over, None while it is not.
+    usage: of all turns, those of inner runs included. ended: why the loop is over, None while it is not. paused: those
+    pending calls that wait for calls of their inner runs, by execution id.
     """
 
     history: History = ()
@@ -214,6 +243,7 @@ class Conversation(msgspec.Struct, frozen=True):
     turns: int = 0
     usage: Usage = Usage()
     ended: Ended | None = None
+    paused: dict[str, Paused] = {}
 
     @property
     def waiting(self) -> dict[str, ToolCall]:
@@ -222,6 +252,17 @@ class Conversation(msgspec.Struct, frozen=True):
             return {}
         done = {result.call_id for result in self.results if not isinstance(result, Pending)}
         return {f"{call.turn_id}.{call.place}": call for call in self.turn.calls if call.call_id not in done}
+
+    @property
+    def undecided(self) -> dict[str, ToolCall]:
+        """The calls that somebody may decide about, by execution id: those that wait, and in place of those that are
+        paused the calls inside, whose ids begin with that of the call around them.
+        """
+        found: dict[str, ToolCall] = {}
+        for execution_id, call in self.waiting.items():
+            paused = self.paused.get(execution_id)
+            found |= {execution_id: call} if paused is None else paused.waits
+        return found
 
     @property
     def text(self) -> str:
@@ -255,13 +296,24 @@ class Conversation(msgspec.Struct, frozen=True):
         if len(by_id) < len(results):
             raise HistoryError(f"two results for one call of turn {turn.turn_id}")
         known = {result.call_id: result for result in self.results} | by_id
-        usage = sum((result.usage for result in results if not isinstance(result, Pending)), self.usage)
+        paused = self._paused_after(by_id)
+        usage = sum((_usage_of(result) for result in results), self.usage)
         if len(known) < len(turn.calls) or any(isinstance(result, Pending) for result in known.values()):
             ordered = tuple(known[call.call_id] for call in turn.calls if call.call_id in known)
             waits = any(isinstance(result, Pending) for result in ordered)
-            return Conversation(self.history, turn, ordered, self.turns, usage, "pending" if waits else None)
+            return Conversation(self.history, turn, ordered, self.turns, usage, "pending" if waits else None, paused)
         ended = None if turn.wants_more else _ENDED.get(turn.stop_reason, "unknown")
         return Conversation(append_turn(self.history, turn, tuple(known.values())), None, (), self.turns, usage, ended)
+
+    def _paused_after(self, results: Mapping[str, ToolResult]) -> dict[str, Paused]:
+        paused = dict(self.paused)
+        for execution_id, call in self.waiting.items():
+            result = results.get(call.call_id)
+            if isinstance(result, Pending) and (left := paused_in(result)) is not None:
+                paused[execution_id] = left
+            elif result is not None and not isinstance(result, Pending):
+                paused.pop(execution_id, None)
+        return paused
 
     def add(self, turn: Turn, results: Sequence[ToolResult] = ()) -> Conversation:
         """The state after a turn and the results of its calls; with a Pending among them the turn stays unsettled.
@@ -279,3 +331,15 @@ class Conversation(msgspec.Struct, frozen=True):
         if strange := next((item for item in items if not isinstance(item, Tagged)), None):
             raise TypeError(f"say takes items, such as user('…'), not a {type(strange).__name__}")
         return msgspec.structs.replace(self, history=self.history + items, ended=None)
+
+
+def paused_in(result: Pending) -> Paused | None:
+    """What stands beside the result of a call that is paused."""
+    return result.__dict__.get("paused")
+
+
+def _usage_of(result: ToolResult) -> Usage:
+    if not isinstance(result, Pending):
+        return result.usage
+    paused = paused_in(result)
+    return Usage() if paused is None else paused.usage

@@ -9,7 +9,7 @@ import contextlib
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import anyio
 import anyio.lowlevel
@@ -18,6 +18,7 @@ import msgspec
 from .closing import CLOSING_SECONDS
 from .flows import Flow, Sink, flow
 from .history import Conversation
+from .inner_runs import Course, going_on, inner_runs
 from .journal.log import RecordedSink, RunLog, check_driven
 from .ledger import Ledger, new_ledger
 from .sinks import MappedSink
@@ -52,13 +53,17 @@ async def loop(out: Sink[RunEvent], step: Step[S], state: S, *, journal: RunLog 
     A call that became available in a step, and that the step neither executed nor left pending, is abandoned as
     discarded when the step ends. Anything but Next or Stop is a TypeError.
 
+    Inside of a call that goes on after it had to wait, a loop with a Conversation begins where it stood. A step of
+    one's own that may go on so, or with a stored state, runs first what waits: `if state.turn is not None: return
+    Next(state.settle(await out.forward(execute_all(toolkit, state.waiting.values(), …))))`.
+
     journal: a run that is written down: its events, and the state before the first step and after each; it has to be a
     Conversation. Steps tell it what is between: `await journal.take(turn)`, and `execute_all(journal=journal)`.
     """
     check_driven(journal)
     step = step if _takes_sink(step) else _forwarding(step)
     if journal is None:
-        return await _run_steps(out, step, state, None)
+        return await _run_inside(out, step, state)
     with journal.looping():
         recorded = RecordedSink(out, journal)
         owed, journal.owed = journal.owed, ()
@@ -68,13 +73,28 @@ async def loop(out: Sink[RunEvent], step: Step[S], state: S, *, journal: RunLog 
         return await _run_steps(recorded, step, state, journal)
 
 
-async def _run_steps(out: Sink[RunEvent], step: Callable[..., Any], state: S, journal: RunLog | None) -> S:
+async def _run_inside(out: Sink[RunEvent], step: Callable[..., Any], state: S) -> S:
+    """The loop as an inner run of a call, if it is one: that goes on where it stood."""
+    around = inner_runs()
+    if around is None or not isinstance(state, Conversation):
+        return await _run_steps(out, step, state, None)
+    course = around.begin(state)
+    if course.state.ended is not None and course.state.turn is None:
+        return cast(S, course.state)
+    return await _run_steps(out, step, cast(S, course.state), None, course)
+
+
+async def _run_steps(
+    out: Sink[RunEvent], step: Callable[..., Any], state: S, journal: RunLog | None, course: Course | None = None
+) -> S:
     while True:
-        with new_ledger() as ledger:
+        with new_ledger() as ledger, going_on(state):
             outcome = await _run_step(out, step, state, ledger)
         if not isinstance(outcome, Next | Stop):
             raise TypeError(f"a step returns Next(state) or Stop(state), not {type(outcome).__name__}")
         state = outcome.state
+        if course is not None and isinstance(state, Conversation):
+            course.state = state
         if journal is not None:
             await _save(journal, state)
         if isinstance(outcome, Stop) or (isinstance(state, Conversation) and state.ended is not None):

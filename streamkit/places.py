@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import anyio
 
+from .history import Paused
 from .items import ToolCall
 from .tool_events import ToolResult
 from .toolkit import ValidCall
@@ -19,7 +21,9 @@ class Place:
 
     lane: the calls that run one after another, in call order; most have a lane of their own. valid: once it may run.
     ready: first in its lane. attempt: which one to run it this is. may_have_happened: in one before. cancelled: why,
-    once somebody has cancelled it. scope: of the task that asks about it, or runs it, where somebody may cancel it.
+    once somebody has cancelled it. paused: where it stood when it ran before, and its inner runs had to wait. allowed:
+    the arguments that somebody gave it instead of its own. scope: of the task that asks about it, or runs it, where
+    somebody may cancel it.
     """
 
     call: ToolCall
@@ -31,6 +35,8 @@ class Place:
     attempt: int = 1
     may_have_happened: bool = False
     cancelled: str | None = None
+    paused: Paused | None = None
+    allowed: dict[str, Any] | None = None
     scope: anyio.CancelScope | None = None
     result: ToolResult | None = None
 

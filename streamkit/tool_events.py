@@ -64,8 +64,8 @@ class Failure(Tagged, frozen=True, dict=True):
         return said
 
 
-class Pending(Tagged, frozen=True):
-    """A call that nobody has decided yet; never shown to a model."""
+class Pending(Tagged, frozen=True, dict=True):
+    """A call that nobody has decided yet, or in whose inner runs such a call waits; never shown to a model."""
 
     call_id: str
     tool: str

@@ -34,16 +34,16 @@ def from_verdicts(
 ) -> Authorize:
     """An authoriser that knows its verdicts, by execution id, from the start: a call without one stays Pending.
 
-    state: the conversation that waits for them: a verdict on a call that does not wait in it raises VerdictRefused. A
-    call that is allowed with arguments that do not fit, or without the value that it needs, stays pending, and is asked
-    about again.
+    state: the conversation that waits for them: a verdict on a call that is not `undecided` in it raises
+    VerdictRefused. A call that is allowed with arguments that do not fit, or without the value that it needs, stays
+    pending, and is asked about again.
     needs: as for the desk.
     """
     for execution_id, verdict in verdicts.items():
         given: object = verdict
         if not isinstance(given, Allow | Deny | Undecided):
             raise TypeError(f"the verdict on {execution_id} is Allow(), Deny('…') or Undecided(), not {given!r}")
-    if state is not None and (strange := sorted(verdicts.keys() - state.waiting.keys())):
+    if state is not None and (strange := sorted(verdicts.keys() - state.undecided.keys())):
         raise VerdictRefused(f"no call waits for a verdict as {', '.join(strange)}")
     needs = plain_rule(needs)
 

@@ -61,7 +61,7 @@ ROWS = (
         "providers.*",
     ),
     ("toolkit", "answers", "journal.entry", "journal.store", "journal.unclosed", "journal.log", "journal.journals"),
-    ("approval", "asking", "desk", "verdicts", "running", "places", "large_results", "calls", "limits"),
+    ("approval", "asking", "desk", "verdicts", "running", "places", "large_results", "calls", "limits", "inner_runs"),
     ("execute",),
     ("loops", "conversing"),
     (

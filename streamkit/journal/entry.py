@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from ..codec.surrogates import whole
-from ..history import Conversation
+from ..history import Conversation, Paused
 from ..items import Tagged
 from ..tool_events import ApprovalRequested, Effects, Failure, Intermediate, RunEvent, Value
 from ..turns import Turn
@@ -65,6 +65,13 @@ class CallStarted(Tagged, frozen=True):
     effects: Effects
 
 
+class CallPaused(Tagged, frozen=True):
+    """A call ran, and waits since calls of its inner runs do. It has no result, and may run again."""
+
+    execution_id: str
+    paused: Paused
+
+
 class CallFinished(Tagged, frozen=True):
     """A call has its result. seconds: that it ran; 0 where it never did."""
 
@@ -85,7 +92,7 @@ class RunEnded(Tagged, frozen=True):
     error: str | None = None
 
 
-Entry = RunTaken | StateSaved | TurnTaken | Decided | CallStarted | CallFinished | Shown | RunEnded
+Entry = RunTaken | StateSaved | TurnTaken | Decided | CallStarted | CallPaused | CallFinished | Shown | RunEnded
 
 _decode = msgspec.json.Decoder(Entry).decode
 

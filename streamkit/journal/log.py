@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import msgspec
 
 from ..errors import JournalError, JournalMismatch, RunIsHeld
-from ..history import Conversation
+from ..history import Conversation, Paused
 from ..items import History, ToolCall, TurnItem
 from ..redaction import Redaction
 from ..sinks import Sink, SinkAtOnce, SinkBefore
-from ..tool_events import ApprovalRequested, Effects, Failure, RunEvent, ToolEvent, Value
+from ..tool_events import ApprovalRequested, Effects, Failure, RunEvent, ToolEvent, ToolResult, Value
 from ..turns import Turn, TurnEnded, TurnStarted
-from .entry import CallFinished, CallStarted, Decided, Entry, RunEnded, Shown, StateSaved, TurnTaken, plain
+from .entry import CallFinished, CallPaused, CallStarted, Decided, Entry, RunEnded, Shown, StateSaved, TurnTaken, plain
 from .store import PAGE, JournalStore
 from .unclosed import Unclosed
+
+R = TypeVar("R")
+T = TypeVar("T", bound=TurnItem)
 
 HIDDEN = "its arguments were hidden when they were written down, so it cannot run any more"
 
@@ -49,6 +52,7 @@ class RunLog:
         self._saved: Conversation | None = None  # what need not be saved again
         self._verdicts: dict[str, Decided] = {}
         self._started: dict[str, CallStarted] = {}
+        self._paused: dict[str, Paused] = {}  # of calls that did not start again since
         self._finished: dict[str, CallFinished] = {}
         self.owed: tuple[RunEvent, ...] = ()
         self._asked: set[str] = set()  # what a process before this one has asked about: who follows knows of it
@@ -99,20 +103,30 @@ class RunLog:
                 self._verdicts[entry.execution_id] = entry
             case CallStarted():
                 self._started[entry.execution_id] = entry
+                self._paused.pop(entry.execution_id, None)
+            case CallPaused(execution_id=execution_id, paused=paused):
+                self._paused[execution_id] = paused
             case CallFinished():
                 self._finished[entry.execution_id] = entry
 
     def _settle_what_is_known(self, state: Conversation, turn: Turn) -> Conversation:
         """The state with the results that the calls of its unsettled turn have already."""
-        waits = state.waiting.keys() - self._finished.keys()
+        waits = {key for key in state.waiting if _of(self._finished, key) is None}
         items = tuple(_as_it_ran(item, waits) if isinstance(item, ToolCall) else item for item in turn.items)
         state = msgspec.structs.replace(state, turn=msgspec.structs.replace(turn, items=items))
-        return state.settle([self._finished[known].result for known in state.waiting if known in self._finished])
+        results: list[ToolResult] = []
+        for key, call in state.waiting.items():
+            if key in self._finished:
+                results.append(self._finished[key].result)
+            elif (paused := _of(self._paused, key)) is not None and paused != state.paused.get(key):
+                results.append(paused.result(call))
+        return state.settle(results)
 
     def _forget_calls(self) -> None:
         """The calls of a turn that is settled are asked for no more."""
         self._verdicts.clear()
         self._started.clear()
+        self._paused.clear()
         self._finished.clear()
 
     def verdict(self, execution_id: str) -> Decided | None:
@@ -145,7 +159,20 @@ class RunLog:
         known = digest(call.arguments) if seen == arguments else ""
         entry = CallStarted(execution_id, call.call_id, call.name, plain(seen), known, attempt, effects)
         self._started[execution_id] = entry
+        self._paused.pop(execution_id, None)
         await self._write(entry, durable=True)
+
+    async def pause_call(self, execution_id: str, paused: Paused) -> None:
+        """A call has to wait for calls of its inner runs; when this returns, that survives a crash."""
+        self._paused[execution_id] = paused
+        tool = self._started[execution_id].tool
+        seen = paused if self._redaction is None else _redacted_pause(paused, tool, self._redaction)
+        if seen is not None:
+            await self._write(CallPaused(execution_id, seen), durable=True)
+
+    def is_paused(self, execution_id: str) -> bool:
+        """Whether a call that has started waits, and may start again: nothing cut it off."""
+        return execution_id in self._paused
 
     async def finish_call(self, execution_id: str, result: Value | Failure, seconds: float) -> None:
         """A call has its result; when this returns, that survives a crash."""
@@ -197,8 +224,7 @@ class RunLog:
         kept = _shared(self._written, state.history)
         written = msgspec.structs.replace(state, history=state.history[kept:])
         if self._redaction is not None:
-            turn = state.turn and _redacted(state.turn, self._redaction)
-            written = msgspec.structs.replace(self._redaction.conversation(written), turn=turn)
+            written = _redacted_state(written, self._redaction)
         self.conversation = state
         if state.turn is None:
             self._forget_calls()
@@ -317,6 +343,12 @@ def digest(arguments: str) -> str:
     return hashlib.sha256(arguments.encode(errors="surrogatepass")).hexdigest()
 
 
+def _of(records: Mapping[str, R], key: str) -> R | None:
+    """What is known of a call of the turn, which inside of another call is named with the path to it."""
+    path = f"/{key}"
+    return records.get(key) or next((of for named, of in records.items() if named.endswith(path)), None)
+
+
 def _as_it_ran(call: ToolCall, waits: Collection[str]) -> ToolCall:
     if call.problem == HIDDEN and f"{call.turn_id}.{call.place}" not in waits:
         return msgspec.structs.replace(call, problem=None)
@@ -330,7 +362,28 @@ def _redacted(turn: Turn, redaction: Redaction | None) -> Turn:
     return msgspec.structs.replace(turn, items=tuple(_redacted_item(item, redaction) for item in turn.items))
 
 
-def _redacted_item(item: TurnItem, redaction: Redaction) -> TurnItem:
+def _redacted_state(state: Conversation, redaction: Redaction) -> Conversation:
+    waiting = state.waiting
+    seen = {key: _redacted_pause(paused, waiting[key].name, redaction) for key, paused in state.paused.items()}
+    return msgspec.structs.replace(
+        redaction.conversation(state),
+        turn=state.turn and _redacted(state.turn, redaction),
+        paused={key: paused for key, paused in seen.items() if paused is not None},
+    )
+
+
+def _redacted_pause(paused: Paused, tool: str, redaction: Redaction) -> Paused | None:
+    """None where the call cannot go on, since the arguments that somebody gave it are hidden."""
+    if paused.arguments is not None and redaction.arguments(tool, paused.arguments) != paused.arguments:
+        return None
+    return msgspec.structs.replace(
+        paused,
+        waits={execution_id: _redacted_item(call, redaction) for execution_id, call in paused.waits.items()},
+        runs=tuple(msgspec.structs.replace(run, state=_redacted_state(run.state, redaction)) for run in paused.runs),
+    )
+
+
+def _redacted_item(item: T, redaction: Redaction) -> T:
     seen = redaction.item(item)
     if isinstance(seen, ToolCall) and seen is not item and seen.problem is None:
         return msgspec.structs.replace(seen, problem=HIDDEN)

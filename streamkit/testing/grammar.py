@@ -3,8 +3,9 @@
     input    ToolInputStart (ToolInputDelta | ToolInputField)* (Available | Abandoned)
              Available may be followed by one Abandoned(discarded), or Abandoned(retried) before a TurnRestarted
     output   ApprovalRequested? (ToolStarted Intermediate*)* Output, a ToolStarted more only as a later attempt
-    link     after Available exactly one of Output, Abandoned, or a verdict that is pending at the end of the run;
-             after Abandoned never ToolStarted, and an Output, a Failure, only after `malformed`
+    link     after Available exactly one of Output, Abandoned, or a verdict that is pending at the end of the run
+             (its own, or one inside of it); after Abandoned never ToolStarted, and an Output, a Failure, only after
+             `malformed`
 
 A call may also have output events alone: it was approved in a later run, or executed without a model. What a process
 that is gone has left open may be closed at the start: Output of its calls, Abandoned(retried), TurnRestarted. A call
@@ -180,8 +181,15 @@ class _Checker:
 
     def end(self, pending: Collection[str]) -> None:
         for call_id, phase in self._phases.items():
-            open_for_good = call_id in pending and phase in (Phase.AVAILABLE, Phase.ASKED)
+            open_for_good = call_id in pending and self._waits(call_id, phase)
             self._check(phase in _CLOSED or open_for_good, f"at the end call {call_id} {phase.value}")
+
+    def _waits(self, call_id: str, phase: Phase) -> bool:
+        """Whether the call, or one of its inner runs, may be without a verdict."""
+        if phase is not Phase.RUNNING:
+            return phase in (Phase.AVAILABLE, Phase.ASKED)
+        inner = self._inner[call_id]
+        return inner is None or any(inner._waits(each, of_it) for each, of_it in inner._phases.items())
 
     @staticmethod
     def _check(holds: bool, otherwise: str) -> None:

@@ -29,7 +29,7 @@ class Ended(msgspec.Struct, frozen=True):
 
     def decided(self, execution_id: str, verdict: Allow | Deny) -> Ended:
         """Raises VerdictRefused for a call that does not wait, or was decided about before."""
-        if execution_id not in self.conversation.waiting:
+        if execution_id not in self.conversation.undecided:
             raise VerdictRefused(f"no call waits for a verdict as {execution_id}")
         if execution_id in self.verdicts:
             raise VerdictRefused(f"{execution_id} is answered already")

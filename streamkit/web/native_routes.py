@@ -65,7 +65,7 @@ class NativeRoutes:
                 raise HTTPException(409, "the run goes on: what follows it is said when it has ended")
             before = found
         conversation = conversation_of(body, before.conversation)
-        verdicts = {known: verdict for known, verdict in before.verdicts.items() if known in conversation.waiting}
+        verdicts = {known: verdict for known, verdict in before.verdicts.items() if known in conversation.undecided}
         run = self._host.new_run(new_run_id(user), conversation, user=user, data=body.data)
         for execution_id, verdict in verdicts.items():
             run.decide(execution_id, verdict, early=True)
@@ -121,7 +121,7 @@ class NativeRoutes:
     def _waiting(self, ended: Ended) -> list[dict[str, Any]]:
         return [
             self._question(execution_id, call.name, _read(call.arguments))
-            for execution_id, call in ended.conversation.waiting.items()
+            for execution_id, call in ended.conversation.undecided.items()
             if ended.how == "pending" and execution_id not in ended.verdicts
         ]
 

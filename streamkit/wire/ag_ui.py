@@ -122,7 +122,11 @@ class AgUiEncoder:
     def end(self, state: object) -> bytes:
         if self._is_over:
             return b""
-        waiting = state.waiting if isinstance(state, Conversation) else {}
+        waiting: dict[str, ToolCall] = {}
+        if isinstance(
+            state, Conversation
+        ):  # what is paused cannot go on from messages, which do not tell where it stood
+            waiting = {key: call for key, call in state.waiting.items() if key not in state.paused}
         named = self._named(waiting)
         answers = [wire_id for wire_id, call in named if call.name in self._client_tools]
         asked = {wire_id: call for wire_id, call in named if call.name not in self._client_tools}

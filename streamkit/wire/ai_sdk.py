@@ -126,7 +126,9 @@ class AiSdkEncoder:
             return self._close(chunk("finish", **({"finishReason": reason} if reason else {})), "the run has ended")
         is_pending = state.ended == "pending"
         waiting = state.waiting if is_pending else {}
-        metadata = own_metadata(ended=state.ended, turns=state.turns, usage=state.usage, pending=list(waiting))
+        metadata = own_metadata(
+            ended=state.ended, turns=state.turns, usage=state.usage, pending=list(state.undecided) if is_pending else []
+        )
         reason = self._finish_reason(_REASON_OF_END.get(state.ended or "", "other"), is_pending=is_pending)
         last = chunk("finish", finishReason=reason, messageMetadata=metadata)
         return self._close(last, "the run has ended", [call.call_id for call in waiting.values()])

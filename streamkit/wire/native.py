@@ -80,9 +80,9 @@ class NativeEncoder:
     def end(self, state: object) -> bytes:
         if not isinstance(state, Conversation):
             return self._close(frames.Finish(self._run_id), "the run has ended")
-        waiting = state.waiting if state.ended == "pending" else {}
+        waiting, asked = (state.waiting, state.undecided) if state.ended == "pending" else ({}, {})
         usage = frames.tokens(state.usage)
-        finish = frames.Finish(self._run_id, state.ended, state.turns, usage, tuple(waiting))
+        finish = frames.Finish(self._run_id, state.ended, state.turns, usage, tuple(asked))
         return self._close(finish, "the run has ended", [call.call_id for call in waiting.values()])
 
     def error(self, error: BaseException) -> bytes:

@@ -115,3 +115,11 @@ def test_a_pending_call_may_stay_open_and_only_that_one() -> None:
 
 def test_every_phase_has_a_way_out() -> None:
     assert {phase for phase, _ in MOVES} == set(Phase)
+
+
+def test_a_call_that_runs_may_stay_open_only_where_one_inside_of_it_waits() -> None:
+    asked = Intermediate("c", "read", event=ApprovalRequested("e/f", "d", "send", {}))
+    check_grammar([*WRITTEN, STARTED, asked], pending=["c"])
+    answered = Intermediate("c", "read", event=Output("d", "send", Failure("d", "send", "denied", "no")))
+    with pytest.raises(GrammarError, match="at the end call c runs"):
+        check_grammar([*WRITTEN, STARTED, asked, answered], pending=["c"])

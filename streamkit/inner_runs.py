@@ -1,0 +1,137 @@
+"""The runs inside of a call: what they wait for, where they stand, and who decides about their calls.
+
+Where nobody is there to decide, an inner run ends with calls that wait, and so the call around it has no result: it is
+paused. When it goes on, it runs again from its beginning. Its inner runs, in the state with which they begin, are known
+again by their histories, and go on where they stood: those that have ended are not asked again.
+
+A context variable, since the inner run is the tool's own: it may be awaited instead of forwarded, deep in its helpers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import Any
+
+import anyio.lowlevel
+import msgspec
+
+from .approval import Authorize
+from .errors import FlowError
+from .history import Conversation, InnerRun, Paused
+from .items import History, ToolCall
+
+
+class InnerRuns:
+    """Those of one call while it runs.
+
+    paused: where they stood when it ran before. authorize, context: who decides about their calls, unless they are
+    told otherwise, and what for.
+    """
+
+    def __init__(self, paused: Paused | None, authorize: Authorize | None, context: Any) -> None:
+        self._waits: dict[str, Mapping[str, ToolCall]] = {}
+        self._stood = [] if paused is None else list(paused.runs)  # and were not begun again
+        self._runs: list[InnerRun] = []
+        self._goes_on = not self._stood
+        self._decides = authorize, context
+        self._loop = anyio.lowlevel.current_token().native_token
+
+    @property
+    def runs(self) -> tuple[InnerRun, ...]:
+        """In the order in which they began; those that were not begun again come last."""
+        return (*self._runs, *self._stood)
+
+    @property
+    def waits(self) -> dict[str, ToolCall]:
+        """The calls that nobody has decided about, by execution id."""
+        return {execution_id: call for waits in self._waits.values() for execution_id, call in waits.items()}
+
+    def tell(self, execution_id: str, waits: Mapping[str, ToolCall]) -> None:
+        """What a call of an inner run waits for: itself, calls further inside, or nothing any more."""
+        self._waits.pop(execution_id, None)
+        if waits:
+            self._waits[execution_id] = waits
+
+    @property
+    def decides(self) -> tuple[Authorize | None, Any]:
+        """Nobody, in the event loop of a thread: a desk is there for its own loop alone."""
+        is_here = self._loop is anyio.lowlevel.current_token().native_token
+        return self._decides if is_here else (None, None)
+
+    def begin(self, start: Conversation) -> Course:
+        """A run begins: here, or where it stood. Raises FlowError for a first one that did not begin so before."""
+        for place, run in enumerate(self._runs):
+            if run.state is start:
+                return Course(self._runs, place)
+        begun_with = _digest(start.history)
+        stood = next((run for run in self._stood if run.begun_with == begun_with), None)
+        if stood is not None:
+            self._stood.remove(stood)
+        elif not self._goes_on and any(run.state.ended == "pending" for run in self._stood):
+            raise FlowError(
+                "this call goes on with inner runs that waited, and begins with another history than before:"
+                " they cannot be told apart"
+            )
+        self._goes_on = True
+        copy = msgspec.structs.replace(start)  # or else two runs that begin with one object would be one
+        self._runs.append(stood or InnerRun(begun_with, copy))
+        return Course(self._runs, len(self._runs) - 1)
+
+
+class Course:
+    """One inner run. state: where it stands; set whenever it has come further."""
+
+    def __init__(self, runs: list[InnerRun], place: int) -> None:
+        self._runs = runs
+        self._place = place
+
+    @property
+    def state(self) -> Conversation:
+        return self._runs[self._place].state
+
+    @state.setter
+    def state(self, state: Conversation) -> None:
+        self._runs[self._place] = msgspec.structs.replace(self._runs[self._place], state=state)
+
+
+_of_call: ContextVar[InnerRuns | None] = ContextVar("streamkit_inner_runs", default=None)
+_paused: ContextVar[Mapping[str, Paused]] = ContextVar("streamkit_paused", default=MappingProxyType({}))
+
+
+def use_inner_runs(runs: InnerRuns | None) -> None:
+    """From here on, in this task, runs are inner ones of this call. For whoever gives a call a task of its own."""
+    _of_call.set(runs)
+    _paused.set({})
+
+
+def inner_runs() -> InnerRuns | None:
+    """Those of the call around us."""
+    return _of_call.get()
+
+
+@contextmanager
+def going_on(state: object) -> Iterator[None]:
+    """In the block, calls that are paused in this state go on."""
+    outer = _paused.set(state.paused if isinstance(state, Conversation) else {})
+    try:
+        yield
+    finally:
+        _paused.reset(outer)
+
+
+def paused_call(call: ToolCall) -> Paused | None:
+    """Where a call stood when it ran before, if it is one that goes on."""
+    return _paused.get().get(f"{call.turn_id}.{call.place}")
+
+
+def _digest(history: History) -> str:
+    """The same for the same history, also where it is not fit to be sent: that is for others to say."""
+    try:
+        written = msgspec.json.encode(history, enc_hook=repr)
+    except (ValueError, TypeError, RecursionError):
+        written = repr(history).encode(errors="backslashreplace")
+    return hashlib.sha256(written).hexdigest()
