@@ -56,7 +56,7 @@ def result_reader(kept: RunLog | Running) -> Tool[..., Any]:
         found = await kept.result(result) if isinstance(kept, RunLog) else kept.results.get(result)
         if not isinstance(found, Value):
             raise ToolError(f"There is no result {result}.")
-        text = what_the_model_gets(found.value)[0]
+        text = what_the_model_gets(_with_images(found))[0]
         if offset >= len(text):
             raise ToolError(f"The result {result} has {len(text)} characters: nothing begins at {offset}.")
         end = min(offset + PAGE_CHARS, len(text))
@@ -64,3 +64,11 @@ def result_reader(kept: RunLog | Running) -> Tool[..., Any]:
         return f"{text[offset:end]}\n[Characters {offset} to {end} of {len(text)}; {rest}.]"
 
     return read_result
+
+
+def _with_images(found: Value) -> Any:
+    """The value as the tool gave it: one that was written down holds its images as trees of JSON."""
+    if not found.images or not isinstance(found.value, list):
+        return found.value
+    written = [msgspec.to_builtins(image) for image in found.images]
+    return [found.images[written.index(item)] if item in written else item for item in found.value]

@@ -8,7 +8,7 @@ import pytest
 from streamkit.decorators import tool
 from streamkit.errors import DefinitionError, ToolError
 from streamkit.execute import execute_all
-from streamkit.items import ToolCall
+from streamkit.items import ToolCall, image
 from streamkit.journal.memory import memory_journal
 from streamkit.large_results import PAGE_CHARS, result_reader
 from streamkit.running import Running
@@ -89,6 +89,20 @@ async def test_the_rest_is_read_from_the_journal_also_later() -> None:
         page = await run(Toolkit(result_reader(log)), call("read_result", result="t.0", offset=49_990))
         assert isinstance(page, Value)
         assert page.text == LONG[-10:] + "\n[Characters 49990 to 50000 of 50000; this is the end.]"
+
+
+async def test_the_rest_of_what_stands_beside_an_image_is_read_from_the_journal_as_well() -> None:
+    @tool(result_limit_bytes=12)
+    async def look() -> list[Any]:
+        """Look around."""
+        return [image(b"png", "image/png"), LONG, "the end"]
+
+    async with memory_journal().drive("r") as log:
+        toolkit = Toolkit(look, result_reader(log))
+        await run(toolkit, call("look"), journal=log)
+        page = await run(toolkit, ToolCall("d", "read_result", '{"result": "t.0", "offset": 49990}', "u", 0))
+    assert isinstance(page, Value)
+    assert page.text == f"{LONG[-10:]}\nthe end\n[Characters 49990 to 50008 of 50008; this is the end.]"
 
 
 @pytest.mark.parametrize(
