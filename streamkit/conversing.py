@@ -55,12 +55,12 @@ def converse(
     instructions: what the model is told before all. request: what else it is asked (limits, tool choice, effort); its
     history and tools are replaced.
 
-    max_turns, max_calls, max_tokens: what this run may use, inner runs counted in tokens; one that goes on from a
-    stored state counts anew. When one of them is used up the model is asked for the last time, with
-    `tool_choice="none"`, and `ended` is "turn_limit" (turns) or "budget". (The tools stay in the request: some
-    providers refuse a history with calls of tools that are not declared.) Calls that it writes all the same are
-    discarded, calls beyond max_calls answered as not run: the history is whole and may go on. closing_turn: False asks
-    the last turn as usual, and answers its calls as not run.
+    max_turns, max_calls, max_tokens: what a run may use, inner runs counted in tokens. One that goes on from a stored
+    state, or after a crash, has used what it had used before; `say` begins anew. When one of them is used up the model
+    is asked for the last time, with `tool_choice="none"`, and `ended` is "turn_limit" (turns) or "budget". (The tools
+    stay in the request: some providers refuse a history with calls of tools that are not declared.) Calls that it
+    writes all the same are discarded, calls beyond max_calls answered as not run: the history is whole and may go on.
+    closing_turn: False asks the last turn as usual, and answers its calls as not run.
     max_repairs: how many turns the model has to mend its calls of one tool: after one more turn in a row in which all
     of them were `invalid_input`, `ended` is "repair_limit"; the last Output of the tool says what was wrong.
     timeout_seconds, idle_timeout_seconds: for the whole run, and until its next event; a slow consumer does not count,
@@ -81,7 +81,7 @@ def converse(
         if seconds is not None and not seconds > 0:
             raise ValueError(f"{name} must be more than 0, and is {seconds}")
     start = history if isinstance(history, Conversation) else Conversation(_items(history))
-    budget = _Budget(max_turns, max_calls, max_tokens)
+    budget = _Budget(max_turns, max_calls, max_tokens, max_repairs)
 
     def execute(calls: Iterable[ToolCall]) -> Flow[ToolEvent, tuple[ToolResult, ...]]:
         return execute_all(
@@ -106,7 +106,7 @@ def converse(
         if begin.ended is not None and begin.turn is None:
             return begin
         closes = closing_turn and bool(toolkit.specs)
-        steps = _Steps(ask, execute, _Used(budget, start), _Repairs(max_repairs), closes, journal)
+        steps = _Steps(ask, execute, budget, closes, journal)
         running = loop(steps.step, begin, journal=journal)
         if timeout_seconds is None and idle_timeout_seconds is None:
             return await out.forward(running)
@@ -130,15 +130,16 @@ class _Steps:
 
     ask: Callable[..., Flow[TurnEvent, Turn]]
     execute: Callable[[Iterable[ToolCall]], Flow[ToolEvent, tuple[ToolResult, ...]]]
-    used: _Used
-    repairs: _Repairs
+    budget: _Budget
     closing_turn: bool
     journal: RunLog | None
 
     async def step(self, out: Sink[RunEvent], state: Conversation) -> Next[Conversation] | Stop[Conversation]:
         if state.turn is not None:  # calls of it wait
             return Next(state.settle(await out.forward(self.execute(state.waiting.values()))))
-        last = self.used.up(state)
+        if self.budget.has_no_repairs_left(state):
+            return Stop(msgspec.structs.replace(state, ended="repair_limit"))
+        last = self.budget.used_up(state)
         closing = last is not None and self.closing_turn
         turn = await out.forward(self.ask(state, may_call=not closing))
         if last is not None and (closing or turn.wants_more):
@@ -146,15 +147,12 @@ class _Steps:
             return Stop(msgspec.structs.replace(settled, ended=last))
         if not turn.wants_more:
             return Stop(state.add(turn))
-        may_run, others = self.used.share(turn.calls)
+        may_run, others = self.budget.share(state, turn.calls)
         not_run = [_not_run(call) for call in others]
         if self.journal is not None:
             await self.journal.take(turn, not_run)
         results = await out.forward(self.execute(may_run))
-        state = state.add(turn, [*results, *not_run])
-        if self.repairs.are_used_up(results) and state.ended is None:
-            return Stop(msgspec.structs.replace(state, ended="repair_limit"))
-        return Next(state)
+        return Next(state.add(turn, [*results, *not_run]))
 
 
 def _items(history: object) -> History:
@@ -223,54 +221,28 @@ async def _within(
 
 @dataclass(frozen=True)
 class _Budget:
+    """What a run may use. A state tells what it has used, also before it went on with it."""
+
     max_turns: int
     max_calls: int | None
     max_tokens: int | None
+    max_repairs: int
 
+    def has_no_repairs_left(self, state: Conversation) -> bool:
+        return any(turns > self.max_repairs for turns in state.used.invalid.values())
 
-class _Used:
-    """What a run has used of its budget."""
-
-    def __init__(self, budget: _Budget, start: Conversation) -> None:
-        self._budget = budget
-        self._start = start
-        self._calls = 0
-
-    def up(self, state: Conversation) -> Ended | None:
+    def used_up(self, state: Conversation) -> Ended | None:
         """Why the next turn has to be the last."""
-        budget, usage, before = self._budget, state.usage, self._start.usage
-        if state.turns - self._start.turns + 1 >= budget.max_turns:
+        used = state.used
+        if used.turns + 1 >= self.max_turns:
             return "turn_limit"
-        if budget.max_calls is not None and self._calls >= budget.max_calls:
+        if self.max_calls is not None and used.calls >= self.max_calls:
             return "budget"
-        tokens = usage.input_tokens + usage.output_tokens - before.input_tokens - before.output_tokens
-        if budget.max_tokens is not None and tokens >= budget.max_tokens:
-            return "budget"
-        return None
+        return "budget" if self.max_tokens is not None and used.tokens >= self.max_tokens else None
 
-    def share(self, calls: tuple[ToolCall, ...]) -> tuple[tuple[ToolCall, ...], tuple[ToolCall, ...]]:
+    def share(
+        self, state: Conversation, calls: tuple[ToolCall, ...]
+    ) -> tuple[tuple[ToolCall, ...], tuple[ToolCall, ...]]:
         """The calls that may run, and those for which nothing is left."""
-        left = len(calls) if self._budget.max_calls is None else self._budget.max_calls - self._calls
-        self._calls += len(calls[:left])
+        left = len(calls) if self.max_calls is None else self.max_calls - state.used.calls
         return calls[:left], calls[left:]
-
-
-class _Repairs:
-    """Counts for each tool the turns in a row in which the model got none of its calls right.
-
-    Turns and not calls: of several calls side by side none could be mended yet.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._turns: dict[str, int] = {}
-
-    def are_used_up(self, results: Iterable[ToolResult]) -> bool:
-        """Take note of the results of a turn; whether it was one too many for one of the tools."""
-        invalid: dict[str, bool] = {}
-        for result in results:
-            is_invalid = isinstance(result, Failure) and result.kind == "invalid_input"
-            invalid[result.tool] = is_invalid and invalid.get(result.tool, True)
-        for tool, is_invalid in invalid.items():
-            self._turns[tool] = self._turns.get(tool, 0) + 1 if is_invalid else 0
-        return any(turns > self._limit for turns in self._turns.values())

@@ -7,7 +7,7 @@ together with its results or not at all, and everything here gives a history tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -229,12 +229,24 @@ class Paused(msgspec.Struct, frozen=True):
         return pending
 
 
+class Used(msgspec.Struct, frozen=True):
+    """What a run has used since the person spoke: turns of the model, calls that have their results, tokens with those
+    of inner runs. invalid: for each tool the turns in a row, until now, in which none of its calls was valid.
+    """
+
+    turns: int = 0
+    calls: int = 0
+    tokens: int = 0
+    invalid: dict[str, int] = {}
+
+
 class Conversation(msgspec.Struct, frozen=True):
     """The ready-made state of a loop; it round-trips through JSON.
 
     turn, results: a turn that is not settled, since a call of it is pending. turns: how many the model was asked.
     usage: of all turns, those of inner runs included. ended: why the loop is over, None while it is not. paused: those
-    pending calls that wait for calls of their inner runs, by execution id.
+    pending calls that wait for calls of their inner runs, by execution id. used: for the limits of a run, also of one
+    that goes on elsewhere; `say` begins anew.
     """
 
     history: History = ()
@@ -244,6 +256,7 @@ class Conversation(msgspec.Struct, frozen=True):
     usage: Usage = Usage()
     ended: Ended | None = None
     paused: dict[str, Paused] = {}
+    used: Used = Used()
 
     @property
     def waiting(self) -> dict[str, ToolCall]:
@@ -279,8 +292,10 @@ class Conversation(msgspec.Struct, frozen=True):
         """The state in which the calls of a turn are about to run: it is unsettled until all have their results."""
         if self.turn is not None:
             raise HistoryError(f"turn {self.turn.turn_id} is not settled: it has pending calls")
-        usage = self.usage + turn.usage
-        return Conversation(self.history, turn, (), self.turns + 1, usage)
+        used = msgspec.structs.replace(
+            self.used, turns=self.used.turns + 1, tokens=self.used.tokens + _tokens(turn.usage)
+        )
+        return Conversation(self.history, turn, (), self.turns + 1, self.usage + turn.usage, used=used)
 
     def settle(self, results: Sequence[ToolResult]) -> Conversation:
         """The state after results for calls that wait; the turn stays unsettled while one of its calls has none.
@@ -296,14 +311,23 @@ class Conversation(msgspec.Struct, frozen=True):
         if len(by_id) < len(results):
             raise HistoryError(f"two results for one call of turn {turn.turn_id}")
         known = {result.call_id: result for result in self.results} | by_id
-        paused = self._paused_after(by_id)
-        usage = sum((_usage_of(result) for result in results), self.usage)
+        more = sum((_usage_of(result) for result in results), Usage())
+        calls = self.used.calls + sum(not isinstance(result, Pending) for result in results)
+        used = msgspec.structs.replace(self.used, calls=calls, tokens=self.used.tokens + _tokens(more))
+        state = msgspec.structs.replace(self, usage=self.usage + more, used=used, ended=None)
         if len(known) < len(turn.calls) or any(isinstance(result, Pending) for result in known.values()):
             ordered = tuple(known[call.call_id] for call in turn.calls if call.call_id in known)
-            waits = any(isinstance(result, Pending) for result in ordered)
-            return Conversation(self.history, turn, ordered, self.turns, usage, "pending" if waits else None, paused)
-        ended = None if turn.wants_more else _ENDED.get(turn.stop_reason, "unknown")
-        return Conversation(append_turn(self.history, turn, tuple(known.values())), None, (), self.turns, usage, ended)
+            ended: Ended | None = "pending" if any(isinstance(result, Pending) for result in ordered) else None
+            return msgspec.structs.replace(state, results=ordered, ended=ended, paused=self._paused_after(by_id))
+        return msgspec.structs.replace(
+            state,
+            history=append_turn(self.history, turn, tuple(known.values())),
+            turn=None,
+            results=(),
+            ended=None if turn.wants_more else _ENDED.get(turn.stop_reason, "unknown"),
+            paused={},
+            used=msgspec.structs.replace(used, invalid=_invalid_after(used.invalid, known.values())),
+        )
 
     def _paused_after(self, results: Mapping[str, ToolResult]) -> dict[str, Paused]:
         paused = dict(self.paused)
@@ -330,7 +354,7 @@ class Conversation(msgspec.Struct, frozen=True):
             raise HistoryError(f"turn {self.turn.turn_id} is not settled: it has pending calls")
         if strange := next((item for item in items if not isinstance(item, Tagged)), None):
             raise TypeError(f"say takes items, such as user('…'), not a {type(strange).__name__}")
-        return msgspec.structs.replace(self, history=self.history + items, ended=None)
+        return msgspec.structs.replace(self, history=self.history + items, ended=None, used=Used())
 
 
 def paused_in(result: Pending) -> Paused | None:
@@ -343,3 +367,21 @@ def _usage_of(result: ToolResult) -> Usage:
         return result.usage
     paused = paused_in(result)
     return Usage() if paused is None else paused.usage
+
+
+def _tokens(usage: Usage) -> int:
+    return usage.input_tokens + usage.output_tokens
+
+
+def _invalid_after(before: Mapping[str, int], results: Iterable[ToolResult]) -> dict[str, int]:
+    """Turns and not calls are counted: of several calls side by side none could be mended yet."""
+    is_invalid: dict[str, bool] = {}
+    for result in results:
+        invalid = isinstance(result, Failure) and result.kind == "invalid_input"
+        is_invalid[result.tool] = invalid and is_invalid.get(result.tool, True)
+    after = dict(before)
+    for tool, invalid in is_invalid.items():
+        after.pop(tool, None)
+        if invalid:
+            after[tool] = before.get(tool, 0) + 1
+    return after

@@ -29,7 +29,15 @@ from streamkit.tool_events import ApprovalRequested, Failure, Output, RunEvent, 
 from streamkit.toolkit import Toolkit
 from streamkit.tools import ToolContext
 from streamkit.turn_builder import UsageReported
-from streamkit.turns import TextDelta, ToolInputAbandoned, ToolInputDelta, ToolInputStart, TurnRestarted, TurnStarted
+from streamkit.turns import (
+    TextDelta,
+    ToolInputAbandoned,
+    ToolInputDelta,
+    ToolInputStart,
+    TurnRequest,
+    TurnRestarted,
+    TurnStarted,
+)
 from streamkit.verdicts import from_verdicts
 
 ran: list[str] = []
@@ -144,6 +152,48 @@ async def test_a_run_whose_time_is_up_ends_with_a_whole_history(limits: dict[str
     assert last_text(state).startswith("This call was cancelled: the run ")
     assert any(isinstance(event, ToolStarted) and event.tool == "hang" for event in collected)
     check_grammar(collected)
+
+
+async def test_a_run_that_waits_for_people_uses_up_its_turns_all_the_same() -> None:
+    model = ScriptedModel(*[[call("send", {"to": "Ann"})]] * 9)
+    state = await converse(model, KIT, Conversation((user("x"),)), max_turns=3)
+    while state.ended == "pending":
+        verdicts: dict[str, Verdict] = {execution_id: Allow() for execution_id in state.waiting}
+        state = msgspec.json.decode(msgspec.json.encode(state), type=Conversation)
+        state = await converse(model, KIT, state, max_turns=3, authorize=from_verdicts(verdicts, state))
+    assert (len(model.requests), state.ended) == (3, "turn_limit")
+    state = await converse(model, KIT, state.say(user("go on")), max_turns=3)
+    assert (state.ended, state.used.turns) == ("pending", 1)
+
+
+@pytest.mark.parametrize(
+    ("limits", "path", "ended", "turns"),
+    [
+        ({"max_turns": 3}, "a", "turn_limit", 3),
+        ({"max_calls": 2}, "a", "budget", 3),
+        ({"max_tokens": 25}, "a", "budget", 4),
+        ({"max_repairs": 1}, 1, "repair_limit", 2),
+    ],
+)
+async def test_what_a_run_has_used_counts_after_its_process_died(
+    limits: dict[str, Any], path: Any, ended: str, turns: int
+) -> None:
+    def turn(_: TurnRequest) -> Sequence[Any]:
+        return [call("read", {"p": path}), UsageReported(Usage(5, 5))]
+
+    model, journal, states = ScriptedModel(*[turn] * 9), memory_journal(), [Conversation((user("x"),))]
+    while states[-1].ended is None:
+        async with journal.drive("r") as run:
+            flow = converse(model, Toolkit(read, send), run.conversation or states[0], journal=run, **limits)
+            async with flow.open() as events:
+                begun = 0
+                async for event in events:
+                    begun += isinstance(event, TurnStarted)
+                    if begun == 2:
+                        break
+        async with journal.drive("r") as run:
+            states.append(run.conversation or states[0])
+    assert (states[-1].ended, states[-1].turns) == (ended, turns)
 
 
 async def test_a_run_whose_time_is_up_stays_so_in_its_journal() -> None:
