@@ -47,7 +47,7 @@ class Asking:
             with people_decide():
                 asked = self._authorize(question)
                 if not isinstance(asked, Awaitable):
-                    raise TypeError(f"authorize= is an async function (async def); this one gave {type(asked).__name__}")
+                    raise TypeError(f"authorize= is an async function (async def), and gave {type(asked).__name__}")
                 verdict = await asked
             await drop_own_cancellation()
             _check(verdict)
