@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from .codec.strict_json import strict_json
 
@@ -90,7 +91,7 @@ def referred(reference: Any, schema: Schema) -> Any:
     found: Any = schema
     if not isinstance(reference, str) or not reference.startswith("#"):
         return True
-    for step in reference[1:].split("/")[1:]:
+    for step in unquote(reference[1:]).split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
         if not isinstance(found, Mapping) or name not in found:
             return True

@@ -156,9 +156,9 @@ def test_only_what_did_not_fit_is_changed_and_then_fits(tree: dict[str, Any]) ->
 
 def test_the_fields_of_a_schema_may_stand_elsewhere_in_it() -> None:
     schema = {
-        "$ref": "#/$defs/a~1b",
+        "$ref": "#/$defs/a~1b%20c",
         "allOf": [{"properties": {"y": {"type": "integer"}}, "required": ["y"]}],
-        "$defs": {"a/b": {"properties": {"x": {"type": "integer"}}}},
+        "$defs": {"a/b c": {"properties": {"x": {"type": "integer"}}}},
     }
     assert fields_of(schema) == ({"x": {"type": "integer"}, "y": {"type": "integer"}}, {"y"})
     assert coerced({"x": "1", "y": "2"}, schema) == {"x": 1, "y": 2}
