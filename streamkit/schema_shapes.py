@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -122,10 +122,28 @@ def _lines_of_options(error: Any, path: str) -> Iterator[str]:
     if inside and all(each.validator == "type" and not each.path for each in inside):
         kinds = [kind for each in inside for kind in _listed(each.validator_value)]
         yield wrong(path, _expected("type", kinds), error.instance)
+    elif meant := _option_meant(inside):
+        for each in meant:
+            yield from _lines(each)
     elif best is not error:
         yield from _lines(best)
     else:
         yield wrong(path, "expected one of the forms that its schema has", error.instance)
+
+
+def _option_meant(errors: Sequence[Any]) -> list[Any]:
+    """The errors of the one option that must be meant: by the kind of the value, else by a name that it has for itself.
+
+    None where there is no such option, or where there are several.
+    """
+    options: dict[Any, list[Any]] = {}
+    for error in errors:
+        options.setdefault(error.schema_path[0], []).append(error)
+    of_kind = [
+        option for option in options.values() if all(error.validator != "type" or error.path for error in option)
+    ]
+    named = [option for option in of_kind if all(error.validator not in ("const", "enum") for error in option)]
+    return next((meant[0] for meant in (of_kind, named) if len(meant) == 1), [])
 
 
 def _expected(keyword: str, rule: Any) -> str:
