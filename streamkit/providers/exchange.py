@@ -97,7 +97,7 @@ async def post(
     ConnectionFailed where there is no answer, ProviderError for one that says no, NotAStream for a page or a JSON body.
     A ModelError that comes out of the block gets what the answer says of it. No error holds a header.
     """
-    headers = {name.lower(): _checked(name, value) for name, value in headers.items()}
+    headers = {name.lower(): checked_header(name, value) for name, value in headers.items()}
     request = client.build_request("POST", url, content=body, headers={**FIXED_HEADERS, **headers}, timeout=limits)
     answer: Answer | None = None
     try:
@@ -108,7 +108,7 @@ async def post(
     except ModelError as error:
         _hide(error, headers.values())
         if answer is not None:
-            _complete(error, answer.response)
+            complete_error(error, answer.response)
         raise
     finally:
         if answer is not None:
@@ -174,7 +174,7 @@ def _title(page: str) -> str:
     return shortened(title)[:200] or "without a title"
 
 
-def _complete(error: ModelError, response: httpx2.Response) -> None:
+def complete_error(error: ModelError, response: httpx2.Response) -> None:
     """Add what the answer says of an error."""
     names = ("x-request-id", "request-id", "x-amzn-requestid", "cf-ray")
     error.status = error.status or response.status_code
@@ -200,7 +200,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 # Secrets
 
 
-def _checked(name: str, value: str) -> str:
+def checked_header(name: str, value: str) -> str:
     """The value of a header, or an error that does not show it, as the one of httpx2 would."""
     value = value.strip()  # a key that was read from a file ends with a line break
     if not value.isascii() or not value.isprintable():

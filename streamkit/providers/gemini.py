@@ -227,8 +227,7 @@ def gemini(
     and the key is a token in a header: `headers={"authorization": …}`. api_key: None takes GEMINI_API_KEY, or
     GOOGLE_API_KEY, from the environment, when a turn is run. options: see HttpOptions.
 
-    A turn raises a ModelError: ConnectionFailed, ProviderError, IncompleteStream, BadPayload, BadModelOutput or
-    NotAStream.
+    A turn that fails raises a ModelError; `errors` says which there are.
     """
     from .http import HttpModel  # noqa: PLC0415 - it needs httpx2, and only who makes a model does
 

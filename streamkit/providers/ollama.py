@@ -15,7 +15,7 @@ from ..turns import TurnRequest
 from .model import Model
 from .ollama_decoder import OllamaDecoder
 from .options import HttpOptions
-from .requests import arguments_object, base64_of, images_of_results, in_order, say_once
+from .requests import arguments_object, base64_of, bearer, endpoint, images_of_results, in_order, say_once
 
 OLLAMA_PORT = 11434
 OLLAMA_URL = f"http://localhost:{OLLAMA_PORT}"
@@ -147,20 +147,15 @@ def ollama(
     itself does; without it, http://localhost:11434. api_key: for servers that want one, such as https://ollama.com;
     None takes OLLAMA_API_KEY from the environment, when a turn is run. options: see HttpOptions.
 
-    A turn raises a ModelError: ConnectionFailed, ProviderError, IncompleteStream, BadPayload, NotAStream or
-    BadModelOutput.
+    A turn that fails raises a ModelError; `errors` says which there are.
     """
     from .http import HttpModel  # noqa: PLC0415 - it needs httpx2, and only who makes a model does
-
-    def request_headers() -> dict[str, str]:
-        key = os.environ.get("OLLAMA_API_KEY") if api_key is None else api_key
-        return {"authorization": f"Bearer {key}"} if key else {}
 
     address = base_url or url_of_host(os.environ.get("OLLAMA_HOST", ""))
     return HttpModel(
         name,
-        f"{address.rstrip('/')}/api/chat",
-        headers=request_headers,
+        endpoint(address, "/api/chat"),
+        headers=bearer(api_key, "OLLAMA_API_KEY"),
         encode=encode_request,
         decoder=OllamaDecoder,
         key_hint="no key was sent: give api_key=…, or set OLLAMA_API_KEY",

@@ -5,7 +5,6 @@ Source: the API reference of OpenAI, "Create chat completion".
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any, Unpack
 from urllib.parse import urlsplit
@@ -17,7 +16,7 @@ from .openai_chat_decoder import OpenAIChatDecoder
 from .openai_chat_messages import MISTRAL, MOST, OPENAI, Server, messages_of
 from .openai_schema import schema_name, strict_schema
 from .options import HttpOptions
-from .requests import say_once
+from .requests import bearer, endpoint, say_once
 
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_KEY = "OPENAI_API_KEY"
@@ -122,15 +121,10 @@ def openai_chat(
     """
     from .http import HttpModel  # noqa: PLC0415 - it needs httpx2, and only who makes a model does
 
-    def request_headers() -> dict[str, str]:
-        key = os.environ.get(key_variable) if api_key is None else api_key
-        return {"authorization": f"Bearer {key}"} if key else {}
-
-    address, mark, query = base_url.partition("?")
     return HttpModel(
         name,
-        f"{address.rstrip('/')}/chat/completions{mark}{query}",
-        headers=request_headers,
+        endpoint(base_url, "/chat/completions"),
+        headers=bearer(api_key, key_variable),
         encode=encode or encode_for(base_url),
         decoder=OpenAIChatDecoder,
         key_hint=f"no key was sent: give api_key=…, or set {key_variable}",

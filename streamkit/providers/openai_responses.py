@@ -7,7 +7,6 @@ Source: the API reference of OpenAI, "Create a model response".
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any, Unpack
 
@@ -18,7 +17,7 @@ from .openai_responses_decoder import OpenAIResponsesDecoder
 from .openai_responses_items import CALLS, DIALECT
 from .openai_schema import schema_name, strict_schema
 from .options import HttpOptions
-from .requests import CallIds, image_url, in_order, legal_id, legal_name, say_once
+from .requests import CallIds, bearer, endpoint, image_url, in_order, legal_id, legal_name, say_once
 
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_KEY = "OPENAI_API_KEY"
@@ -213,15 +212,10 @@ def openai_responses(
     """
     from .http import HttpModel  # noqa: PLC0415 - it needs httpx2, and only who makes a model does
 
-    def request_headers() -> dict[str, str]:
-        key = os.environ.get(OPENAI_KEY) if api_key is None else api_key
-        return {"authorization": f"Bearer {key}"} if key else {}
-
-    address, mark, query = base_url.partition("?")
     return HttpModel(
         name,
-        f"{address.rstrip('/')}/responses{mark}{query}",
-        headers=request_headers,
+        endpoint(base_url, "/responses"),
+        headers=bearer(api_key, OPENAI_KEY),
         encode=encode_request,
         decoder=OpenAIResponsesDecoder,
         key_hint=f"no key was sent: give api_key=…, or set {OPENAI_KEY}",

@@ -1,4 +1,4 @@
-"""What the requests of several dialects share: who said what, ids that a provider takes, images, arguments."""
+"""What the requests of several dialects share: address and key, who said what, ids that a provider takes, images."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import json
 import logging
+import os
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -21,6 +22,22 @@ Speaker = Literal["user", "model", "results"]
 _ILLEGAL_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 _said: set[str] = set()
+
+
+def endpoint(base_url: str, path: str) -> str:
+    """The address of an endpoint of a server. What the base asks for itself (`?…`) stays behind it."""
+    address, mark, query = base_url.partition("?")
+    return f"{address.rstrip('/')}{path}{mark}{query}"
+
+
+def bearer(api_key: str | None, key_variable: str) -> Callable[[], dict[str, str]]:
+    """What makes the header with the key. None takes the key from the environment, when a request is made."""
+
+    def headers() -> dict[str, str]:
+        key = os.environ.get(key_variable) if api_key is None else api_key
+        return {"authorization": f"Bearer {key}"} if key else {}
+
+    return headers
 
 
 def in_order(history: History) -> Iterator[tuple[Speaker, list[Item]]]:

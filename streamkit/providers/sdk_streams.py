@@ -22,7 +22,7 @@ from ..flows import Flow, Sink
 from ..items import ToolSpec
 from ..turns import Turn, TurnEvent, TurnRequest
 from .anthropic_decoder import AnthropicDecoder
-from .exchange import retry_after, without_secrets
+from .exchange import complete_error, without_secrets
 from .failures import provider_error, shortened
 from .model import Decoder, decoded, run_turn
 from .openai_chat_decoder import OpenAIChatDecoder
@@ -245,15 +245,8 @@ def _unreadable(error: Exception) -> ModelError:
 def _complete(error: ModelError, response: Any, request: Any = None) -> None:
     """Add what the answer says of an error, and take out what the request holds."""
     error.args = (_without_secrets(str(error), request or getattr(response, "request", None)),)
-    if response is None:
-        return
-    error.status = error.status or response.status_code
-    names = ("x-request-id", "request-id")
-    error.request_id = error.request_id or next(
-        (response.headers[each] for each in names if each in response.headers), None
-    )
-    if error.retry_after is None:
-        error.retry_after = retry_after(response.headers)
+    if response is not None:
+        complete_error(error, response)
 
 
 def _without_secrets(words: str, request: Any) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from ..errors import ConnectionFailed, DefinitionError, RemoteError
 from ..providers.client import client_of_this_loop, httpx2, new_client
-from ..providers.exchange import Answer, retry_after, without_secrets
+from ..providers.exchange import Answer, checked_header, retry_after, without_secrets
 from ..providers.failures import parsed, shortened, words_of
 from ..providers.options import Transport
 from ..providers.retrying import Patience
@@ -43,7 +43,9 @@ class Server:
             known = ", ".join(RemoteOptions.__annotations__)
             raise DefinitionError(f"there is no option {', '.join(sorted(unknown))} of a remote run, only {known}")
         self._url = _checked_url(url)
-        self._headers = {name.lower(): _checked(name, value) for name, value in options.get("headers", {}).items()}
+        self._headers = {
+            name.lower(): checked_header(name, value) for name, value in options.get("headers", {}).items()
+        }
         idle_seconds = options.get("idle_timeout_seconds", 60.0)
         self._limits = httpx2.Timeout(idle_seconds, connect=options.get("connect_timeout_seconds", 10.0), pool=None)
         transport = options.get("transport")
@@ -116,10 +118,3 @@ def _checked_url(url: str) -> httpx2.URL:
     if parsed_url.scheme not in ("http", "https") or not parsed_url.host:
         raise DefinitionError(f"the address of a server begins with http:// or https://: {url!r} does not")
     return parsed_url
-
-
-def _checked(name: str, value: str) -> str:
-    value = value.strip()
-    if not value.isascii() or not value.isprintable():
-        raise DefinitionError(f"the value of the header {name} has characters that no header may have")
-    return value
