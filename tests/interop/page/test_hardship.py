@@ -187,7 +187,7 @@ def test_a_server_that_is_gone_is_told_and_a_message_is_not_lost(chat: Chat) -> 
         chat.say("Count")
         expect(chat.answer).to_have_text("One.")
         chat.page.route("**/api/runs/**", lambda route: route.abort())
-    expect(chat.page.locator("#offline span")).to_have_text(re.compile("The connection is lost"))
+    expect(chat.page.locator("#offline span")).to_have_text(re.compile("Connection lost"))
     chat.page.unroute_all()
     chat.page.route("**/api/runs/**", lambda route: route.fulfill(status=404))
     chat.button("Try now").click()

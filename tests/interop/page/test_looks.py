@@ -83,10 +83,17 @@ def test_it_fits_on_the_screen_in_every_state(chromium: Browser, width: int, sch
 
     def picture(state: str) -> None:
         assert chat.page.evaluate("() => document.querySelector('#thread').scrollWidth <= innerWidth")
+        if width == 360:
+            low = chat.page.evaluate(
+                "() => [...document.querySelectorAll('button, summary')].filter((each) => each.checkVisibility())"
+                ".map((each) => [each.textContent, each.offsetHeight]).filter(([, height]) => height < 40)"
+            )
+            assert low == [], "fingers miss it"
         chat.page.screenshot(path=SCREENSHOTS / f"{state}-{width}-{scheme}.png", animations="disabled")
 
     with chats(model_until(half), download_until(saved), write, send, research, read) as url:
         chat.page.goto(url)
+        expect(chat.page.get_by_role("heading", level=2)).to_be_in_viewport(ratio=1)
         picture("empty")
         chat.say(WISH)
         expect(chat.card("write", "writing").locator(".long")).to_be_visible()
