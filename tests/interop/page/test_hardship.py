@@ -42,6 +42,7 @@ def test_ten_thousand_events_are_one_bar_and_a_few_lines(chat: Chat) -> None:
         expect(card.get_by_role("progressbar")).to_have_attribute("aria-valuenow", "100")
         expect(card.locator(".figures span")).to_have_text(["10,000 of 10,000", "100 %"])
         expect(card.locator(".lines div")).to_have_count(7)
+        expect(card.locator(".lines div").first).to_have_text("… 9,994 more")
         expect(card.locator(".lines div").last).to_have_text("step 10000")
 
 

@@ -44,6 +44,8 @@ def test_a_call_is_edited_and_what_does_not_fit_is_told(chat: Chat) -> None:
         chat.page.get_by_label("copies").fill("two")
         chat.button("Run with these").click()
         expect(chat.page.get_by_role("alert").filter(visible=True)).to_have_text("copies has to be JSON, such as 1")
+        expect(chat.page.get_by_label("copies")).to_be_focused()
+        expect(chat.page.get_by_role("alert").filter(visible=True)).to_be_in_viewport(ratio=1)
         chat.page.get_by_label("copies").fill("2")
         chat.button("Run with these").click()
         expect(chat.page.get_by_role("alert").filter(visible=True)).to_contain_text("Eve")
@@ -53,6 +55,23 @@ def test_a_call_is_edited_and_what_does_not_fit_is_told(chat: Chat) -> None:
         expect(chat.card("send", "done").locator("dd")).to_have_text(["Bob", "We meet at noon.", "2"])
     assert told(model) == ["2 to Bob: We meet at noon."]
     chat.forgive("409")
+
+
+def test_what_is_decided_about_is_shown_whole(chat: Chat) -> None:
+    text = "".join(f"line {number}\n" for number in range(4_000))
+    with chats(ScriptedModel([call("send", {**MAIL, "text": text})], ["Sent."]), send) as url:
+        chat.page.goto(url)
+        chat.say("Write to Ann")
+        card = chat.card("send", "waiting")
+        assert card.locator("dd").nth(1).text_content() == text
+        expect(card.locator("dt").nth(1)).to_have_attribute("data-size", "4,001 lines")
+
+
+def test_a_part_of_what_is_decided_about_is_called_one(chat: Chat) -> None:
+    with chats(ScriptedModel([call("send", {**MAIL, "text": "a" * 300_000})], ["Sent."]), send) as url:
+        chat.page.goto(url)
+        chat.say("Write to Ann")
+        expect(chat.card("send", "waiting").locator(".decision")).to_contain_text("too long to be shown whole: 300")
 
 
 def test_what_is_not_edited_stays_as_it_was(chat: Chat) -> None:

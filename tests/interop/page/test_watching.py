@@ -92,6 +92,26 @@ def test_the_value_that_the_model_got_opens_and_closes(chat: Chat) -> None:
         expect(value.locator("pre")).to_have_text("first line\nlast line", use_inner_text=True)
 
 
+def test_the_states_of_a_call_are_in_words_for_who_does_not_see_them(chat: Chat) -> None:
+    running, done = Gate(), Gate()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        await running()
+        return "over"
+
+    with chats(ScriptedModel([call("wait")], [done, "Done."]), wait) as url:
+        chat.page.goto(url)
+        chat.say("Wait")
+        expect(chat.card("wait").get_by_role("img", name="running")).to_be_visible()
+        running.open()
+        expect(chat.card("wait").get_by_role("img", name="done")).to_be_visible()
+        expect(chat.page.locator("#announcer")).to_have_text("wait is done.")
+        done.open()
+        chat.ends("Answered")
+
+
 def test_a_call_that_goes_nowhere_leaves_and_says_why(chat: Chat) -> None:
     cut = call("send", '{"to": "Ann", "text": "We m', ends=False)
     with chats(ScriptedModel([cut, stop("length")]), send) as url:
