@@ -37,7 +37,7 @@ from .approval import (
     problem_of,
 )
 from .errors import FlowError, VerdictRefused
-from .toolkit import ValidCall
+from .tools import Tool
 
 logger = logging.getLogger("streamkit")
 
@@ -77,7 +77,7 @@ class ApprovalDesk:
         self._open: dict[str, _Open] = {}
         self._early: dict[str, Verdict] = {}
         self._over: dict[str, str] = {}  # what became of the questions that are answered
-        self._always: set[tuple[str, str | None]] = set()  # tool and origin
+        self._always: list[Tool[..., Any]] = []
         self._closed = False
 
     @property
@@ -89,7 +89,7 @@ class ApprovalDesk:
         """For `execute_all(authorize=desk.authorize)`: waits until somebody has decided."""
         call, early = question.call, self._early.pop(question.execution_id, None)
         if early is None:
-            if not must_ask(self._needs, call) or (call.name, call.tool.origin) in self._always:
+            if not must_ask(self._needs, call) or self._is_allowed_always(call.tool):
                 return Allow()
         elif (problem := problem_of(question, early)) is None:
             self._over[question.execution_id] = "is answered already"
@@ -137,13 +137,14 @@ class ApprovalDesk:
         waiting = self._question(execution_id, early=early)
         if waiting is None and always:
             raise VerdictRefused(f"nobody asks about {execution_id} yet, so it is not known which tool to allow always")
-        if waiting is not None:
-            question = waiting.question
-            if (problem := problem_of(question, verdict)) is not None:
-                raise VerdictRefused(problem)
-            if always:
-                self._allow_always(question.call)
+        if waiting is not None and (problem := problem_of(waiting.question, verdict)) is not None:
+            raise VerdictRefused(problem)
+        if waiting is not None and always and not waiting.question.call.tool.has_body:
+            name = waiting.question.call.name
+            raise VerdictRefused(f"{name} does nothing by itself: each of its calls needs a value of its own")
         self._decide(execution_id, verdict)
+        if waiting is not None and always:
+            self._allow_always(waiting.question.call.tool)
 
     def deny(self, execution_id: str, reason: str = "the person said no", *, early: bool = False) -> None:
         """The call does not run. reason: what the model reads. Raises VerdictRefused."""
@@ -160,14 +161,21 @@ class ApprovalDesk:
         for execution_id in self._early:
             logger.warning("the verdict on %s was never asked for", execution_id)
 
-    def _allow_always(self, call: ValidCall) -> None:
+    def _allow_always(self, tool: Tool[..., Any]) -> None:
         """Also what waits already."""
-        if not call.tool.has_body:
-            raise VerdictRefused(f"{call.name} does nothing by itself: each of its calls needs a value of its own")
-        self._always.add((call.name, call.tool.origin))
+        self._always.append(tool)
         for execution_id, other in tuple(self._open.items()):
-            if (other.question.call.name, other.question.call.tool.origin) in self._always:
+            if self._is_allowed_always(other.question.call.tool):
                 self._decide(execution_id, Allow())
+
+    def _is_allowed_always(self, tool: Tool[..., Any]) -> bool:
+        """Tools of one origin are known by their names; of all others, inner runs may have some with equal names."""
+        return any(
+            tool.name == allowed.name
+            and tool.origin == allowed.origin
+            and (tool.origin is not None or tool.function is allowed.function)
+            for allowed in self._always
+        )
 
     def _question(self, execution_id: str, *, early: bool) -> _Open | None:
         """The question that waits for a verdict; None for one to come."""

@@ -124,6 +124,42 @@ async def test_a_tool_may_be_allowed_for_the_rest_of_the_run() -> None:
 
 
 @pytest.mark.parametrize(
+    ("verdict", "result"), [({"arguments": {"to": "Bob"}}, "sent to Bob"), ({"value": "by hand"}, "by hand")]
+)
+async def test_allowing_a_tool_for_good_keeps_what_is_said_of_this_call(verdict: dict[str, Any], result: str) -> None:
+    def answer(desk: ApprovalDesk, event: ApprovalRequested) -> None:
+        desk.allow(event.execution_id, always=True, **verdict)
+
+    desk = ApprovalDesk()
+    _, (given,) = await run(desk, ("send", {"to": "Ann"}), answer=answer)
+    assert isinstance(given, Value)
+    assert given.text == result
+    await run(desk, ("send", {"to": "Cid"}))
+    assert sent[-1] == "Cid"
+
+
+async def test_another_tool_of_the_same_name_is_not_allowed_with_it() -> None:
+    def made() -> Toolkit:
+        @tool(name="send", approval=True)
+        async def one(to: str) -> str:
+            """Send a mail, each sub-agent its own way."""
+            return f"{to} has mail"
+
+        return Toolkit(one)
+
+    desk, first, second = ApprovalDesk(), made(), made()
+    asked: list[Toolkit] = []
+    for number, toolkit in enumerate((first, first, second, second)):
+        call = ToolCall("c", "send", '{"to": "Ann"}', "t", number)
+        async with execute_all(toolkit, [call], authorize=desk.authorize).open() as events:
+            async for event in events:
+                if isinstance(event, ApprovalRequested):
+                    asked.append(toolkit)
+                    desk.allow(event.execution_id, always=True)
+    assert asked == [first, second]
+
+
+@pytest.mark.parametrize(
     "verdict",
     [
         lambda desk: desk.allow("t.0"),
