@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -13,36 +12,34 @@ import pytest
 import streamkit
 from streamkit import RunEvent
 from streamkit.journal.memory import memory_journal
-from streamkit.testing import ScriptedModel, call, check_model
+from streamkit.testing import ScriptedModel, check_model
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 
 
-@dataclass
-class Progress:
-    name: str
-    done: int
-
-
-async def fetch(name: str) -> AsyncIterator[bytes]:
-    """Stands for whatever a reader downloads with."""
-    for _ in range(3):
-        yield b"1234"
+def first_example() -> dict[str, Any]:
+    exec(README.split("```python\n")[1].split("```")[0], scope := {"__name__": __name__})
+    return scope
 
 
 async def test_the_first_example_runs_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
-    example = README.split("```python\n")[1].split("```")[0]
-    model = ScriptedModel([call("download", {"name": "report.bin"}, split=5)], ["Here ", "it is."])
-    given: dict[str, Any] = {"Progress": Progress, "fetch": fetch, "model": model}
-    exec(example, scope := {**given, "__name__": __name__})
+    scope = first_example()
     await scope["main"]()
     shown = capsys.readouterr().out
-    assert '{"name":"report.bin"}\rreport.bin: 4 bytes\rreport.bin: 8 bytes\rreport.bin: 12 bytesHere it is.' in shown
-    assert "answer Usage(" in shown
-    assert model.requests[1].history[-1] == streamkit.ToolOutput(
-        "call_1", "download", '{"name":"report.bin","done":12}'
-    )
+    assert "tool runs     download report.bin: 20 %, 100 of 500" in shown
+    assert 'model gets    download report.bin: {"name":"report.bin","done":500,"total":500}' in shown
+    assert "answer It is here." in shown
+    assert len(scope["model"].requests) == 2
+
+
+async def test_the_loop_by_hand_shows_both_streams(capsys: pytest.CaptureFixture[str]) -> None:
+    scope = {name: getattr(streamkit, name) for name in streamkit.__all__} | first_example()
+    code = compile(example("async def step(out"), "README", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    await eval(code, scope)
+    shown = capsys.readouterr().out
+    assert 'I fetch it. {"name":"report.bin"}\rreport.bin: 100 bytes\rreport.bin: 200 bytes' in shown
+    assert "It is here.answer Usage(" in shown
 
 
 def test_the_layout_names_every_module() -> None:
