@@ -1,18 +1,21 @@
 """The README is true: its example runs, its layout names every module, its events have the fields that it says."""
 
 import ast
+import os
 import re
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
+import anyio
 import msgspec
 import pytest
 
 import streamkit
 from streamkit import RunEvent
 from streamkit.journal.memory import memory_journal
-from streamkit.testing import ScriptedModel, check_model
+from streamkit.testing import ScriptedModel, call, check_model
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -105,3 +108,41 @@ async def test_a_run_goes_on_with_the_lines_that_began_it() -> None:
         await eval(code, scope)
         assert scope["events"].value.ended == "answer"
     assert len(model.requests) == 1
+
+
+@streamkit.tool(approval=True)
+async def send(to: str) -> str:
+    """Send a mail."""
+    return f"sent to {to}"
+
+
+def scope_with_gated_calls(*names: str) -> dict[str, Any]:
+    scope: dict[str, Any] = {name: getattr(streamkit, name) for name in streamkit.__all__}
+    calls = [call("send", {"to": name}) for name in names]
+    scope |= {"model": ScriptedModel(calls, ["Done."]), "toolkit": streamkit.Toolkit(send)}
+    return scope | {"history": (streamkit.user("Write to all."),), "anyio": anyio, "sys": sys, "msgspec": msgspec}
+
+
+async def test_a_person_at_a_terminal_is_asked_about_each_call(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scope = scope_with_gated_calls("Ann", "Bob")
+    keyboard, fingers = os.pipe()
+    os.write(fingers, b"y\nn\n")
+    os.close(fingers)
+    code = compile(example("open_screen()"), "README", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    with os.fdopen(keyboard) as typed:
+        monkeypatch.setattr(sys, "stdin", typed)
+        await eval(code, scope)
+    results = [item.text for item in scope["events"].value.history if isinstance(item, streamkit.ToolOutput)]
+    assert results == ["sent to Ann", "The call of send was denied: the person said no"]
+    assert "May send run with {'to': 'Bob'}? [y/n]" in capsys.readouterr().out
+
+
+async def test_a_stored_run_goes_on_with_its_verdict() -> None:
+    scope = scope_with_gated_calls("Ann")
+    state = await streamkit.converse(scope["model"], scope["toolkit"], scope["history"])
+    scope |= {"stored": msgspec.json.encode(state), "execution_id": next(iter(state.undecided))}
+    code = compile(example("from_verdicts({execution_id"), "README", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    await eval(code, scope)
+    assert (scope["state"].ended, scope["state"].history[-2].text) == ("answer", "sent to Ann")
