@@ -11,7 +11,6 @@ import os
 import traceback
 from collections.abc import AsyncIterable, Awaitable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 from .channel import refuse
@@ -32,7 +31,7 @@ from .tools import StreamingTool, Tool, ToolContext, use_sink
 
 logger = logging.getLogger("streamkit")
 
-_PACKAGE = str(Path(__file__).parent) + os.sep
+_PACKAGE = os.path.dirname(__file__) + os.sep
 
 _RUN_EVENTS = frozenset(get_args(RunEvent))
 

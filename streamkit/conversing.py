@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -124,8 +123,7 @@ def converse(
     return Flow(run_inside)
 
 
-@dataclass(frozen=True, slots=True)
-class _Steps:
+class _Steps(msgspec.Struct, frozen=True):
     """The step of the loop, and what it needs."""
 
     ask: Callable[..., Flow[TurnEvent, Turn]]
@@ -219,8 +217,7 @@ async def _within(
             return state
 
 
-@dataclass(frozen=True)
-class _Budget:
+class _Budget(msgspec.Struct, frozen=True):
     """What a run may use. A state tells what it has used, also before it went on with it."""
 
     max_turns: int

@@ -16,11 +16,11 @@ import copy
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from threading import get_ident
 from typing import Any, cast
 
 import anyio
+import msgspec
 from msgspec import UNSET
 
 from .approval import (
@@ -42,14 +42,13 @@ from .tools import Tool
 logger = logging.getLogger("streamkit")
 
 
-@dataclass(slots=True, eq=False)
-class _Open:
+class _Open(msgspec.Struct, eq=False):
     """A question that waits for its verdict."""
 
     question: Question
-    decided: anyio.Event = field(default_factory=anyio.Event)
+    decided: anyio.Event = msgspec.field(default_factory=anyio.Event)
     verdict: Verdict | None = None
-    thread: int = field(default_factory=get_ident)
+    thread: int = msgspec.field(default_factory=get_ident)
 
     def check_thread(self) -> None:
         """Raise FlowError in another thread than that of the run: its event loop would not hear of a verdict there."""

@@ -9,7 +9,6 @@ A context variable, since the inner run is the tool's own: it may be awaited ins
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -134,4 +133,6 @@ def _digest(history: History) -> str:
         written = msgspec.json.encode(history, enc_hook=repr)
     except (ValueError, TypeError, RecursionError):
         written = repr(history).encode(errors="backslashreplace")
-    return hashlib.sha256(written).hexdigest()
+    from hashlib import sha256  # noqa: PLC0415 - it loads OpenSSL, and only who has inner runs needs it
+
+    return sha256(written).hexdigest()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
+import msgspec
 
 from .history import Paused
 from .items import ToolCall
@@ -15,8 +15,7 @@ from .tool_events import ToolResult
 from .toolkit import ValidCall
 
 
-@dataclass(slots=True, eq=False)
-class Place:
+class Place(msgspec.Struct, eq=False):
     """One call on its way.
 
     lane: the calls that run one after another, in call order; most have a lane of their own. valid: once it may run.
@@ -28,7 +27,7 @@ class Place:
 
     call: ToolCall
     execution_id: str
-    lane: deque[Place] = field(default_factory=deque)
+    lane: deque[Place] = msgspec.field(default_factory=deque)
     valid: ValidCall | None = None
     ready: bool = False
     started: bool = False

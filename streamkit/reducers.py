@@ -10,8 +10,9 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import AsyncIterable, Callable
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
+
+import msgspec
 
 from .errors import DefinitionError, ReducerError
 from .signatures import check_takes
@@ -29,8 +30,7 @@ V_co = TypeVar("V_co", covariant=True)
 _NOTHING: Any = object()
 
 
-@dataclass(frozen=True, slots=True)
-class Reducer(Generic[E_contra, S, V_co]):
+class Reducer(msgspec.Struct, Generic[E_contra, S, V_co], frozen=True):
     """How events become a value.
 
     start() makes the state, step(state, event) gives the next one and may change the old one in place, finish(state)

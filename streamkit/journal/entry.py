@@ -6,6 +6,7 @@ Entries come in order, each with a number from 1. Most of them are there for who
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -94,7 +95,11 @@ class RunEnded(Tagged, frozen=True):
 
 Entry = RunTaken | StateSaved | TurnTaken | Decided | CallStarted | CallPaused | CallFinished | Shown | RunEnded
 
-_decode = msgspec.json.Decoder(Entry).decode
+
+@cache
+def _decoder() -> msgspec.json.Decoder[Entry]:
+    """Made where something is read: who writes nothing down should not wait for it at the start."""
+    return msgspec.json.Decoder(Entry)
 
 
 def _told(value: object) -> object:
@@ -140,8 +145,7 @@ def plain(value: Any) -> Any:
 
 def decode(written: bytes | str) -> Entry:
     """The entry that was encoded. Raises msgspec.DecodeError for anything else."""
-    entry: Entry = _decode(written)
-    return entry
+    return _decoder().decode(written)
 
 
 class Numbered(msgspec.Struct, frozen=True):

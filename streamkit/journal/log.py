@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Awaitable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
@@ -340,7 +339,9 @@ class RecordedSink(SinkBefore[RunEvent], SinkAtOnce[RunEvent]):
 
 def digest(arguments: str) -> str:
     """Tells whether the arguments of two calls are the same text, and nothing of what it is."""
-    return hashlib.sha256(arguments.encode(errors="surrogatepass")).hexdigest()
+    from hashlib import sha256  # noqa: PLC0415 - it loads OpenSSL, and only who writes a run down needs it
+
+    return sha256(arguments.encode(errors="surrogatepass")).hexdigest()
 
 
 def _of(records: Mapping[str, R], key: str) -> R | None:
