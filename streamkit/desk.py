@@ -94,7 +94,7 @@ class ApprovalDesk:
             self._over[question.execution_id] = "is answered already"
             return early
         else:
-            logger.warning("the verdict that came early cannot be taken: %s", problem)
+            logger.warning("the verdict that came early cannot be taken: %r", problem)  # whose words a client chose
         if self._closed:
             await question.announce(card_of(call))
             return Undecided()

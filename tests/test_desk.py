@@ -31,6 +31,7 @@ from streamkit.tool_events import (
     walk,
 )
 from streamkit.toolkit import Toolkit
+from streamkit.verdicts import from_verdicts
 
 from .gated_tools import BODILESS, TOOLS, calls, sent
 
@@ -218,6 +219,24 @@ async def test_an_early_verdict_that_does_not_fit_is_asked_for(is_gated: bool) -
             if isinstance(event, ApprovalRequested):
                 desk.allow(event.execution_id, {"to": "Bob"})
     assert sent == ["Bob"]
+
+
+@pytest.mark.parametrize("is_desk", [True, False])
+async def test_what_a_client_gives_with_a_verdict_breaks_no_line_of_the_log(
+    is_desk: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = {"to": "Ann", "more\nERROR all is lost": 1}
+    desk = ApprovalDesk()
+    if is_desk:
+        desk.allow("t.0", given, early=True)
+    authorize = desk.authorize if is_desk else from_verdicts({"t.0": Allow(given)})
+    async with execute_all(TOOLS, calls(("send", {"to": "Ann"})), authorize=authorize).open() as events:
+        async for event in events:
+            if is_desk and isinstance(event, ApprovalRequested):
+                desk.deny(event.execution_id)
+    (record,) = caplog.records
+    assert "all is lost" in record.message
+    assert "\n" not in record.message
 
 
 async def test_a_verdict_on_a_call_that_was_cancelled_is_refused() -> None:
