@@ -4,8 +4,8 @@ A decoder names what it reads: a call begins (`InputStart`), goes on (`InputDelt
 whole (`WholeCall`). Here the pieces find their call; what a call does with them is said in `call_input`.
 
 Which call a piece belongs to. That of its index; without an index that of its id; without both the one begun last. A
-new index begins a call. A used one does so only by a new id that comes with a name, or by a new id or name after a
-whole object; a changed id alone is a repeat. First id and first name win.
+new index begins a call. A used one does so only by a new id that comes with a name, by a new id or name after a whole
+object, or by the name of another known tool; a changed id alone is a repeat. First id and first name win.
 
 When a call is whole. When the provider says so, never because its text parses. Of a call that began with an
 `InputDelta` nobody says it: the next call ends it, or the good end of the turn. A turn that is cut leaves it
@@ -158,7 +158,7 @@ class ToolInput:
     def _feed_piece(self, part: InputDelta) -> list[ToolInputEvent]:
         events: list[ToolInputEvent] = []
         call = self._call_of(part.index, part.call_id) or self._late_index(part)
-        if call is None or _begins_another(call, part):
+        if call is None or _begins_another(call, part) or self._names_another_tool(call, part):
             call = self._begin(part.index, events, has_end_marker=False, custom=part.custom)
         self._name(call, part.call_id, part.name)
         if _can_start(call) and (part.text or call.has_text or not self._name_may_grow(call)):
@@ -270,6 +270,15 @@ class ToolInput:
         call.name_so_far += name
         if not call.name or (call.name_so_far in self._tool_names and call.name not in self._tool_names):
             call.name = call.name_so_far
+
+    def _names_another_tool(self, call: CallInput, part: InputDelta) -> bool:
+        """Whether it names another known tool than the call does: then it is no piece of the same name.
+
+        A server without ids may send a call without arguments in this way, and the next one behind it.
+        """
+        if part.name == call.name or call.has_end_marker or (part.call_id and part.call_id == call.provider_id):
+            return False
+        return part.name in self._tool_names and call.name in self._tool_names
 
     def _name_may_grow(self, call: CallInput) -> bool:
         names = self._tool_names

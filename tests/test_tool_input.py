@@ -179,6 +179,24 @@ def test_pieces_of_a_name_are_joined_when_only_that_is_a_known_tool(
     assert calls.end() == [ToolInputAvailable("a", "{}")]
 
 
+@pytest.mark.parametrize("index", [0, None])
+@pytest.mark.parametrize("first", ["", "{}"])
+def test_the_name_of_another_known_tool_begins_a_call_though_the_one_before_has_no_text(
+    index: int | None, first: str
+) -> None:
+    parts = [piece(first, index, None, "now"), piece(OSLO, index, None, "search"), piece("", index, None, "now")]
+    assert after_good_end(*parts, tools=("now", "search")) == [
+        ("call_1_0", "now", "{}"),
+        ("call_1_1", "search", OSLO),
+        ("call_1_2", "now", "{}"),
+    ]
+
+
+def test_but_not_where_the_id_says_that_it_is_the_same_call() -> None:
+    parts = [piece("", 0, "a", "get"), piece("{}", 0, "a", "get_all")]
+    assert after_good_end(*parts, tools=("get", "get_all")) == [("a", "get", "{}")]
+
+
 def test_a_name_does_not_grow_after_argument_text() -> None:
     parts = [piece("{", 0, "a", "get_"), piece("}", 0, None, "weather")]
     assert after_good_end(*parts, tools=("get_weather",)) == [("a", "get_", "{}")]
