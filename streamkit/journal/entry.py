@@ -120,7 +120,7 @@ def encode(entry: Entry) -> bytes:
         return _encode(entry)
     except UnicodeEncodeError:
         return _encode(whole(plain(entry)))
-    except RecursionError:
+    except Exception:  # of a class of the author, or of a value such as a number of too many digits
         if not isinstance(entry, Shown):
             raise
         return _encode(Shown(_retold(entry.event)))

@@ -227,6 +227,7 @@ CIRCLE.append(CIRCLE)
         ((1, {2: None}), [1, {"2": None}]),
         (CIRCLE, "[[...]]"),
         ([Unspeakable()], ["<Unspeakable>"]),
+        ([10**5000], "<list>"),
     ],
 )
 async def test_what_has_no_json_is_written_as_far_as_it_goes(data: Any, read: Any) -> None:
