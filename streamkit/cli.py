@@ -11,7 +11,8 @@ from typing import BinaryIO
 import msgspec
 
 from .input_fields import FieldReader
-from .testing.decoding import DIALECTS, Decoded, summary
+from .testing.decoders import TURN_ID, Played
+from .testing.decoding import DIALECTS, summary
 from .turns import TurnEnded, TurnStarted
 
 PIECE_BYTES = 64 * 1024
@@ -74,12 +75,12 @@ def _pieces(body: BinaryIO) -> Iterator[bytes]:
 
 
 def _decode(asked: argparse.Namespace, pieces: Iterator[bytes]) -> int:
-    played = Decoded()
+    played = Played(asked.dialect)
     shows_events = asked.events or asked.fields
     fields = FieldReader()
     if shows_events:
-        _print(TurnStarted("turn_1", asked.dialect))
-    for event in played.play(asked.dialect, pieces, asked.tools.split(",")):
+        _print(TurnStarted(TURN_ID, asked.dialect))
+    for event in played.play(DIALECTS[asked.dialect](), pieces, asked.tools.split(",")):
         if shows_events:
             _print(event)
         for field in fields.read(event) if asked.fields else ():

@@ -27,26 +27,51 @@ class Outcome(NamedTuple):
     error: ModelError | None
 
 
-def outcome(decoder: Decoder, pieces: Iterable[bytes], tools: Iterable[str] = ()) -> Outcome:
-    """The same as `run_turn` makes of a body, without any waiting. The turn has a fixed id, so that outcomes compare.
+class Played:
+    """A body that is played through a decoder: the same as `run_turn` makes of it, without any waiting.
 
-    tools: the names of the known tools, which decide whether pieces of a name are joined.
+    The turn has a fixed id, so that what became of two bodies compares. After `play`: turn, and the error in which it
+    has ended, None where it ended well.
     """
-    builder = TurnBuilder(TURN_ID, MODEL, tools)
-    events: list[TurnEvent] = []
-    try:
-        for parts in _batches(decoder, pieces):
-            builder.add_all(parts, events)
-        check(builder.finished, "end() gives Finished or Failed at last, unless feed() has given one: neither came")
-        events += builder.end()
-    except (ModelError, DecodeError) as raised:
-        error = raised if isinstance(raised, ModelError) else BadPayload(str(raised))
-        events += builder.fail("error")
-        return Outcome(events, builder.turn(), error)
-    return Outcome(events, builder.turn(), None)
+
+    def __init__(self, model: str = MODEL) -> None:
+        self.turn: Turn | None = None
+        self.error: ModelError | None = None
+        self._model = model
+
+    def play(self, decoder: Decoder, pieces: Iterable[bytes], tools: Iterable[str] = ()) -> Iterator[TurnEvent]:
+        """The events inside of the turn, each as soon as it is known.
+
+        tools: the names of the known tools, which decide whether pieces of a name are joined. Raises AssertionError
+        where the decoder breaks a rule.
+        """
+        builder = TurnBuilder(TURN_ID, self._model, tools)
+        events: list[TurnEvent] = []
+        try:
+            for parts in _batches(decoder, pieces):
+                try:
+                    builder.add_all(parts, events)
+                finally:
+                    yield from events
+                    events.clear()
+            check(builder.finished, "end() gives Finished or Failed at last, unless feed() has given one: neither came")
+            yield from builder.end()
+        except (ModelError, DecodeError) as raised:
+            self.error = raised if isinstance(raised, ModelError) else BadPayload(str(raised))
+            yield from builder.fail("error")
+        self.turn = builder.turn()
+
+
+def outcome(decoder: Decoder, pieces: Iterable[bytes], tools: Iterable[str] = ()) -> Outcome:
+    """What becomes of a body; see `Played`."""
+    played = Played()
+    events = list(played.play(decoder, pieces, tools))
+    assert played.turn is not None
+    return Outcome(events, played.turn, played.error)
 
 
 def same(one: Outcome, other: Outcome) -> bool:
+    """Whether two bodies have become the same; errors are, when they say the same."""
     return one[:2] == other[:2] and repr(one.error) == repr(other.error)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from ..codec.surrogates import whole
-from ..errors import DecodeError, ModelError
+from ..errors import ModelError
 from ..items import ProviderTool, Reasoning, ToolCall, UnknownItem
 from ..providers.anthropic_decoder import AnthropicDecoder
 from ..providers.gemini_decoder import GeminiDecoder, GeminiJsonArrayDecoder
@@ -17,8 +17,8 @@ from ..providers.model import Decoder
 from ..providers.ollama_decoder import OllamaDecoder
 from ..providers.openai_chat_decoder import OpenAIChatDecoder
 from ..providers.openai_responses_decoder import OpenAIResponsesDecoder
-from ..turn_builder import Failed, Finished, Part, TurnBuilder
-from ..turns import Turn, TurnEvent
+from ..turns import Turn
+from .decoders import outcome
 
 DIALECTS: dict[str, Callable[[], Decoder]] = {
     "openai-chat": OpenAIChatDecoder,
@@ -28,30 +28,6 @@ DIALECTS: dict[str, Callable[[], Decoder]] = {
     "gemini-json-array": GeminiJsonArrayDecoder,
     "ollama": OllamaDecoder,
 }
-
-
-class Decoded(msgspec.Struct):
-    """A body that was played: error is set when the turn has ended in one, turn when it has ended at all."""
-
-    turn: Turn | None = None
-    error: ModelError | None = None
-
-    def play(self, dialect: str, pieces: Iterable[bytes], tools: Iterable[str] = ()) -> Iterator[TurnEvent]:
-        """The neutral events of a body, in the moment in which they are known. tools: the known names."""
-        builder = TurnBuilder("turn_1", dialect, tools)
-        events: list[TurnEvent] = []
-        try:
-            for batch in _batches(dialect, pieces):
-                try:
-                    builder.add_all(batch, events)
-                finally:
-                    yield from events
-                    events.clear()
-            yield from builder.end()
-        except (ModelError, DecodeError) as error:
-            self.error = error if isinstance(error, ModelError) else ModelError(str(error))
-            yield from builder.fail("error")
-        self.turn = builder.turn()
 
 
 def decode(dialect: str, pieces: Iterable[bytes], tools: Iterable[str] = ()) -> dict[str, Any]:
@@ -65,11 +41,10 @@ def decode(dialect: str, pieces: Iterable[bytes], tools: Iterable[str] = ()) -> 
     itself, and other items of its own, by id, type and name. stop: our reason; stop_reason: the provider's word. usage:
     tokens. error: None, or its kind and message.
     """
-    played = Decoded()
-    for _ in played.play(dialect, pieces, tools):
-        pass
-    assert played.turn is not None
-    return summary(played.turn, played.error)
+    if dialect not in DIALECTS:
+        raise ValueError(f"there is no dialect {dialect!r}; known are {', '.join(DIALECTS)}")
+    _, turn, error = outcome(DIALECTS[dialect](), pieces, tools)
+    return summary(turn, error)
 
 
 def summary(turn: Turn, error: ModelError | None) -> dict[str, Any]:
@@ -94,18 +69,6 @@ def summary(turn: Turn, error: ModelError | None) -> dict[str, Any]:
         "usage": msgspec.to_builtins(turn.usage),
         "error": None if error is None else {"kind": error.kind, "message": str(error)},
     }
-
-
-def _batches(dialect: str, pieces: Iterable[bytes]) -> Iterator[Sequence[Part]]:
-    if dialect not in DIALECTS:
-        raise ValueError(f"there is no dialect {dialect!r}; known are {', '.join(DIALECTS)}")
-    decoder = DIALECTS[dialect]()
-    for piece in pieces:
-        parts = decoder.feed(piece)
-        yield parts
-        if parts and isinstance(parts[-1], Finished | Failed):
-            return
-    yield decoder.end()
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
