@@ -1,4 +1,7 @@
-"""What a client of MCP is told of our calls: progress, and the result."""
+"""What a client of MCP is told of our calls: progress, and the result.
+
+All text is whole: at half a character the task of the SDK that writes ends, and the server with it.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Any
 import msgspec
 
 from ..bars import Bar, progress_of
+from ..codec.surrogates import whole
 from ..items import Image
 from ..tool_events import Failure, Intermediate, Pending, ToolResult, Value
 from .exchange import Progress
@@ -61,7 +65,7 @@ def answer(result: ToolResult) -> types.CallToolResult:
         case Value(text=text, images=images):
             content: list[types.ContentBlock] = [_picture(image) for image in images]
             if text or not images:
-                content.insert(0, types.TextContent(text=text))
+                content.insert(0, types.TextContent(text=whole(text)))
             return types.CallToolResult(content=content, structured_content=_object(result))
         case Failure(message=message):
             return _error(message)
@@ -70,12 +74,12 @@ def answer(result: ToolResult) -> types.CallToolResult:
 
 
 def _error(message: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(text=message)], is_error=True)
+    return types.CallToolResult(content=[types.TextContent(text=whole(message))], is_error=True)
 
 
 def _picture(image: Image) -> types.ImageContent | types.TextContent:
     if image.url is not None:
-        return types.TextContent(text=image.url)
+        return types.TextContent(text=whole(image.url))
     return types.ImageContent(data=b64encode(image.data).decode(), mime_type=image.media_type)
 
 
@@ -100,5 +104,5 @@ def _text(shown: Any) -> str | None:
 
 def _cut(message: str | None) -> str | None:
     if message is None or len(message) <= _MESSAGE_CHARS:
-        return message
-    return f"{message[:_MESSAGE_CHARS]}… [cut: {len(message)} characters]"
+        return message and whole(message)
+    return f"{whole(message[:_MESSAGE_CHARS])}… [cut: {len(message)} characters]"

@@ -86,6 +86,19 @@ def test_what_is_no_value_is_an_error_with_a_sentence(result: Failure | Pending,
     assert given.content == [types.TextContent(text=told)]
 
 
+@pytest.mark.parametrize(
+    "result",
+    [
+        valued("half \ud83d"),
+        valued(["a cat", Image(url="https://example.org/\ud83d")]),
+        Failure("c1", "tool", "failed", "half \ud83d"),
+        Pending("c1", "half \ud83d"),
+    ],
+)
+def test_half_a_character_does_not_end_the_server(result: Value | Failure | Pending) -> None:
+    assert "\N{REPLACEMENT CHARACTER}" in answer(result).model_dump_json()
+
+
 class Reports:
     def __init__(self) -> None:
         self.made: list[tuple[float, float | None, str | None]] = []
@@ -111,6 +124,13 @@ async def test_intermediates_are_counted_and_said_as_text_or_json() -> None:
         (4, None, None),
         (5, None, "x" * 4000 + "… [cut: 5000 characters]"),
     ]
+
+
+async def test_half_a_character_in_progress_does_not_end_the_server_either() -> None:
+    given = ["half \ud83d", "x" * 3999 + "\ud83d" + "x", Progress(7, None, "\ud83d"), Loaded(8, 9, "\ud83d")]
+    messages = [message for _, _, message in await reports_of(*given)]
+    assert all(message is not None and "\N{REPLACEMENT CHARACTER}" in message for message in messages)
+    assert all(message is not None and message.encode() for message in messages)
 
 
 async def test_progress_of_another_server_keeps_its_numbers() -> None:
