@@ -116,7 +116,8 @@ def converse(
         around = inner_runs()
         if around is None or journal is not None:
             return await run(out, start)
-        course = around.begin(start)  # the loop finds it by its state
+        asked = model.name, instructions, toolkit.names
+        course = around.begin(start, asked)  # the loop finds it by its state
         course.state = state = await run(out, course.state)
         return state
 

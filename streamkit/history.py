@@ -202,10 +202,14 @@ class Transcript:
 
 
 class InnerRun(msgspec.Struct, frozen=True):
-    """A run inside of a call that waits: where it stands. begun_with: tells the history with which it began."""
+    """A run inside of a call that waits: where it stands.
+
+    begun_with, asked: tell the history with which it began, and who is asked what besides.
+    """
 
     begun_with: str
     state: Conversation
+    asked: str = ""
 
 
 class Paused(msgspec.Struct, frozen=True):

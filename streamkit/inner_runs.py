@@ -9,7 +9,7 @@ A context variable, since the inner run is the tool's own: it may be awaited ins
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
@@ -21,7 +21,7 @@ import msgspec
 from .approval import Authorize
 from .errors import FlowError
 from .history import Conversation, InnerRun, Paused
-from .items import History, ToolCall
+from .items import ToolCall
 
 
 class InnerRuns:
@@ -35,6 +35,7 @@ class InnerRuns:
         self._waits: dict[str, Mapping[str, ToolCall]] = {}
         self._stood = [] if paused is None else list(paused.runs)  # and were not begun again
         self._runs: list[InnerRun] = []
+        self._places: dict[int, int] = {}  # among them, by the identity of their states
         self._goes_on = not self._stood
         self._decides = authorize, context
         self._loop = anyio.lowlevel.current_token().native_token
@@ -61,31 +62,37 @@ class InnerRuns:
         is_here = self._loop is anyio.lowlevel.current_token().native_token
         return self._decides if is_here else (None, None)
 
-    def begin(self, start: Conversation) -> Course:
-        """A run begins: here, or where it stood. Raises FlowError for a first one that did not begin so before."""
-        for place, run in enumerate(self._runs):
-            if run.state is start:
-                return Course(self._runs, place)
-        begun_with = _digest(start.history)
-        stood = next((run for run in self._stood if run.begun_with == begun_with), None)
-        if stood is not None:
-            self._stood.remove(stood)
-        elif not self._goes_on and any(run.state.ended == "pending" for run in self._stood):
+    def begin(self, start: Conversation, asked: Sequence[object] = ()) -> Course:
+        """A run begins: here, or where it stood. asked: tells it from others that begin with the same history.
+
+        Raises FlowError for a first one that did not begin so before.
+        """
+        place = self._places.get(id(start))
+        if place is not None and self._runs[place].state is start:
+            return Course(self._runs, self._places, place)
+        run = InnerRun(_digest(start.history), start, _digest(asked))
+        same = [each for each in self._stood if each.begun_with == run.begun_with]
+        if same:
+            run = next((each for each in same if each.asked == run.asked), same[0])
+            self._stood.remove(run)
+        elif not self._goes_on and any(each.state.ended == "pending" for each in self._stood):
             raise FlowError(
                 "this call goes on with inner runs that waited, and begins with another history than before:"
                 " they cannot be told apart"
             )
         self._goes_on = True
-        copy = msgspec.structs.replace(start)  # or else two runs that begin with one object would be one
-        self._runs.append(stood or InnerRun(begun_with, copy))
-        return Course(self._runs, len(self._runs) - 1)
+        self._runs.append(run)
+        course = Course(self._runs, self._places, len(self._runs) - 1)
+        course.state = msgspec.structs.replace(run.state)  # or else two that begin with one object would be one
+        return course
 
 
 class Course:
     """One inner run. state: where it stands; set whenever it has come further."""
 
-    def __init__(self, runs: list[InnerRun], place: int) -> None:
+    def __init__(self, runs: list[InnerRun], places: dict[int, int], place: int) -> None:
         self._runs = runs
+        self._places = places
         self._place = place
 
     @property
@@ -94,7 +101,9 @@ class Course:
 
     @state.setter
     def state(self, state: Conversation) -> None:
+        self._places.pop(id(self.state), None)
         self._runs[self._place] = msgspec.structs.replace(self._runs[self._place], state=state)
+        self._places[id(state)] = self._place
 
 
 _of_call: ContextVar[InnerRuns | None] = ContextVar("streamkit_inner_runs", default=None)
@@ -127,12 +136,12 @@ def paused_call(call: ToolCall) -> Paused | None:
     return _paused.get().get(f"{call.turn_id}.{call.place}")
 
 
-def _digest(history: History) -> str:
+def _digest(told: Sequence[object]) -> str:
     """The same for the same history, also where it is not fit to be sent: that is for others to say."""
     try:
-        written = msgspec.json.encode(history, enc_hook=repr)
+        written = msgspec.json.encode(told, enc_hook=repr)
     except (ValueError, TypeError, RecursionError):
-        written = repr(history).encode(errors="backslashreplace")
+        written = repr(told).encode(errors="backslashreplace")
     from hashlib import sha256  # noqa: PLC0415 - it loads OpenSSL, and only who has inner runs needs it
 
     return sha256(written).hexdigest()

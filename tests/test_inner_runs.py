@@ -332,6 +332,29 @@ async def test_a_time_limit_of_an_inner_run_that_goes_on_loses_nothing() -> None
     assert [item.text for item in seen[-1].history if isinstance(item, ToolOutput)] == ["a sea", "sent to Ann"]
 
 
+async def test_runs_that_begin_with_one_history_are_told_apart_by_whom_they_ask() -> None:
+    def persona(name: str) -> ScriptedModel:
+        return ScriptedModel([call("send", {"to": name})], [f"{name}."])
+
+    models = {name: persona(name) for name in "ABCD"}
+    begins = iter((list("ABCD"), list("DCBA")))
+
+    @tool
+    async def assistant(out: Sink[RunEvent], task: str) -> str:
+        """Ask four, in no certain order."""
+        texts = []
+        for name in next(begins):
+            inner = converse(models[name], Toolkit(send), (user(task),), instructions=f"You are {name}.")
+            texts.append((await out.forward(inner)).text)
+        return " ".join(texts)
+
+    outer, toolkit = outer_model(), Toolkit(assistant)
+    state = await begin(outer, toolkit)
+    _, state = await go_on(outer, toolkit, state, {each: Allow() for each in state.undecided})
+    assert [item.text for item in state.history if isinstance(item, ToolOutput)] == ["D. C. B. A."]
+    assert deeds == ["send D", "send C", "send B", "send A"]
+
+
 # With a journal
 
 
