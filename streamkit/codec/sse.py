@@ -141,6 +141,9 @@ class SseDecoder(DecoderOnce):
             text = whole.decode() if len(whole) <= self._limit_bytes else ""
         except UnicodeDecodeError:
             text = ""
+        if text.startswith("data: ") and text.find("\n") == len(text) - 2:  # one event, as servers send what is new
+            events.append(text[6:-2])
+            return
         start = text[: text.find("data: ") + len("data: ")]  # of the first of them, and mostly of all
         if start == "data: " or (bare and _is_name(start)):
             lines = text.rstrip("\n").split(f"\n\n{start}")

@@ -117,7 +117,7 @@ class TurnRun:
     async def _read_parts(self) -> None:
         assert self._parts is not None
         async for batch in self._parts:
-            if not isinstance(batch, Sequence):
+            if type(batch) is not list and not isinstance(batch, Sequence):  # an abstract class is slow to ask
                 raise TypeError(f"parts come in lists, such as [TextDelta('Hi')], not as one {type(batch).__name__}")
             events: list[TurnEvent] = []
             try:
@@ -174,6 +174,9 @@ def new_turn_id() -> str:
     return f"turn_{os.urandom(12).hex()}"
 
 
+_ENDS = (Finished, Failed)
+
+
 async def decoded(
     body: AsyncIterable[bytes],
     decoder: Decoder,
@@ -199,7 +202,7 @@ async def decoded(
                 heard(parts)
             if parts:
                 yield parts
-                if isinstance(parts[-1], Finished | Failed):
+                if type(parts[-1]) in _ENDS:
                     return
     except ConnectionFailed as broken:
         parts = list(decoder.end())
