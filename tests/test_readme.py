@@ -11,11 +11,17 @@ from typing import Annotated, Any, get_args
 import anyio
 import msgspec
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.routing import Mount
 
 import streamkit
 from streamkit import RunEvent
 from streamkit.journal.memory import memory_journal
 from streamkit.testing import ScriptedModel, call, check_model
+
+from .web.asgi import ask
+from .web.serving import JSON, json_request, text_of
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -146,3 +152,24 @@ async def test_a_stored_run_goes_on_with_its_verdict() -> None:
     code = compile(example("from_verdicts({execution_id"), "README", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     await eval(code, scope)
     assert (scope["state"].ended, scope["state"].history[-2].text) == ("answer", "sent to Ann")
+
+
+async def test_the_app_serves_whom_it_knows_and_tells_the_tools_who_that_is() -> None:
+    @streamkit.tool
+    async def whoami(context: streamkit.ToolContext[str]) -> str:
+        """Who asks."""
+        return context.context
+
+    scope: dict[str, Any] = {name: getattr(streamkit, name) for name in streamkit.__all__}
+    scope |= {"model": ScriptedModel([call("whoami")], ["Done."]), "toolkit": streamkit.Toolkit(whoami)}
+    scope |= {"Request": Request, "Starlette": Starlette, "Mount": Mount, "USERS": {"key": "ann"}}
+    scope["sqlite_journal"] = lambda path: memory_journal()
+    exec(example("def who_asks("), scope)
+    body, key = json_request({"message": "Hi"}), {"authorization": "Bearer key"}
+    app: Starlette = scope["app"]
+    async with app.router.lifespan_context(app):
+        assert (await ask(app, "POST", "/agent/runs", headers=JSON, exchange=body)).status == 401
+        body = json_request({"message": "Hi"})
+        asked = await ask(app, "POST", "/agent/runs", headers=JSON | key, exchange=body)
+    assert text_of(asked) == "Done."
+    assert scope["model"].requests[1].history[-1].text == "ann"
