@@ -61,7 +61,7 @@ class Asking:
         return verdict
 
     async def _write(self, journal: RunLog, valid: ValidCall, execution_id: str, verdict: Verdict) -> None:
-        """Only what somebody was asked for; what the program decides by itself, it decides again.
+        """Only what a person was asked about: what the program decides by itself, it can decide again.
 
         A value that is given is the result, and written down as that.
         """

@@ -92,7 +92,7 @@ class CallInput:
         return self.phase is Phase.READY or (self._ends_with_brace and self._scan.is_whole(self._pieces))
 
     def move(self, event: ToolInputEvent) -> ToolInputEvent:
-        """Go the way of an event; the event itself, to be sent."""
+        """Enter the phase to which an event leads. Returns the event, to be sent."""
         try:
             self.phase = MOVES[self.phase, type(event)]
         except KeyError:
@@ -148,9 +148,9 @@ class CallInput:
     def end(self, told: str = "") -> list[ToolInputEvent]:
         """The provider says that the call is whole.
 
-        told: the arguments in its closing words; they win, unless they are no object. Where no text came before, they
-        are the text. Where the text is no object, the call has a problem from now on, and stays open: the end of the
-        turn decides what became of it.
+        told: the arguments, where the provider repeats them; they win, unless they are no object. Where no text came
+        before, they are the text. Where the text is no object, the call has a problem from now on, and stays open: the
+        end of the turn decides what became of it.
         """
         text = "".join(self._pieces)
         if told and not text.strip():  # what is broken in them must not pass for nothing, which is an empty object

@@ -1,4 +1,4 @@
-"""Sending the last events of work that was cut off: what goes nowhere is told, however everything ends."""
+"""The last events of work that was cut off: a consumer hears of each call that goes nowhere, however the work ended."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ logger = logging.getLogger("streamkit")
 
 
 async def send_closing(out: Sink[E], events: Iterable[E], *, is_cancelled: bool) -> None:
-    """Send the last events. Why the work was cut off weighs more than what goes wrong here.
+    """Send the last events. What goes wrong here is only logged: why the work was cut off matters more.
 
-    An error waits for its consumer, as ever; a cancellation has no time, so it is shielded for CLOSING_SECONDS.
+    After an error this waits for the consumer, as usual. A task that is cancelled has no time left, so its last events
+    are shielded for CLOSING_SECONDS.
     """
     unsent = iter(events)
     try:

@@ -25,7 +25,7 @@
     │   ├── ProviderError      the provider says that something failed
     │   ├── IncompleteStream   the body ended before the turn did
     │   ├── BadPayload         an event of the stream cannot be read
-    │   ├── NotAStream         the answer is something else than a stream of events
+    │   ├── NotAStream         the answer is something other than a stream of events
     │   ├── BadModelOutput     the provider could not read what its model wrote
     │   ├── IdleTimeout        nothing came for too long
     │   └── TurnTimeout        the whole turn took too long
@@ -64,7 +64,7 @@ class DefinitionError(StreamkitError, TypeError):
 
 
 class FlowError(StreamkitError, RuntimeError):
-    """A flow, its events or its sink are used in an order that gives no sense."""
+    """A flow, its events or its sink are used in an order that makes no sense."""
 
 
 class FlowNotOpened(FlowError, TypeError):
@@ -88,7 +88,7 @@ class WorkCancelled(StreamkitError):
 
 
 class RunStopped(StreamkitError):
-    """Somebody stopped a run, and this is what those who watch it from elsewhere hear of it."""
+    """Somebody stopped the run; raised to those who watch it from elsewhere."""
 
 
 class ToolError(StreamkitError):
@@ -190,7 +190,7 @@ class BadPayload(ModelError):
 
 
 class NotAStream(ModelError):
-    """The answer is something else than a stream of events: an HTML page, a bare JSON body."""
+    """The answer is something other than a stream of events: an HTML page, a bare JSON body."""
 
     kind = "not_a_stream"
 

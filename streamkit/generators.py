@@ -1,6 +1,6 @@
-"""Async generators of others: pulled, and closed, in the task that runs us.
+"""Async generators of users: iterated, and closed, in the task that runs us.
 
-Plain `aclosing` lets out what the generator's own task group makes of the closing, and puts it over a result or a
+With plain `aclosing`, what the generator's own task group makes of being closed would replace the result or the
 cancellation that is on its way already. There is one way to close a user's generator, and it is here.
 """
 

@@ -20,7 +20,7 @@ from anyio.abc import TaskGroup
 
 
 def without_cancellations(raised: BaseException) -> BaseException | None:
-    """What is left without cancellations, None for nothing. A failure that is alone then leaves its group."""
+    """The exception without cancellations; None where nothing else is in it. A failure that is alone leaves its group."""
     cancelled = anyio.get_cancelled_exc_class()
     if isinstance(raised, cancelled):
         return None
@@ -33,10 +33,10 @@ def without_cancellations(raised: BaseException) -> BaseException | None:
 
 
 def must_leave(raised: BaseException) -> bool:
-    """Whether what a user's code raised is to leave as itself, and become no result and no line of a log.
+    """Whether what a user's code raised must leave as it is, instead of becoming a result or a line in the log.
 
-    That is a cancellation from outside (one that the code asked for itself is an error like others), Ctrl-C, also in a
-    group, and the end of a coroutine that is thrown away.
+    So must a cancellation from outside (one that the code itself asked for is an error like others), Ctrl-C, also in a
+    group, and GeneratorExit, which ends a coroutine that is thrown away.
     """
     error = without_cancellations(raised)
     if error is None:
@@ -79,9 +79,10 @@ def raise_if_all_are(kind: type[Exception], group: BaseExceptionGroup) -> None:
 
 
 async def drop_own_cancellation() -> None:
-    """On asyncio, forget a cancellation that the code of this task has asked for itself, and not heard yet.
+    """On asyncio, forget a cancellation that the code of this task has asked for itself, and that was not raised yet.
 
-    Heard at the next wait, or by the task group when the task ends, it would take tasks along that nobody cancelled.
+    Raised at the next wait, or noticed by the task group when the task ends, it would cancel tasks that nobody wanted
+    to cancel.
     """
     asyncio = sys.modules.get("asyncio")
     if asyncio is None or asyncio._get_running_loop() is None:  # also under trio, where no task can do so

@@ -24,7 +24,7 @@ from .schema import mentions_models
 from .shapes import shape_of
 
 MAX_NESTING = 128
-"""So many objects and arrays may lie in each other in the arguments of a call: what copies and writes them recurses."""
+"""How deep objects and arrays may be nested in the arguments of a call: what copies and encodes them is recursive."""
 
 _DOES_NOT_DECODE = (msgspec.DecodeError, UnicodeEncodeError, RecursionError)
 

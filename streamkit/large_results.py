@@ -22,7 +22,7 @@ from .tools import Tool
 READER = "read_result"
 """The name of the tool that reads on."""
 PAGE_CHARS = 16_000
-"""So much of a kept result one call of it gives."""
+"""How much of a kept result one call of it gives."""
 
 
 def cut_to(limit_bytes: int, result: Value | Failure, execution_id: str, *, can_read_on: bool) -> Value | Failure:

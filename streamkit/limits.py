@@ -1,4 +1,4 @@
-"""Time limits of a tool call, or of a whole run, which count our waiting for the other side alone."""
+"""Time limits of a tool call, or of a whole run. Only the time in which we wait for the other side counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class Limits:
-    """Two limits of one work: in all, and until its next event. They rest while an event waits for others."""
+    """Two limits of one piece of work: for all of it, and until its next event. They rest while an event waits."""
 
     def __init__(self, total_seconds: float | None, idle_seconds: float | None) -> None:
         self._total = total_seconds
@@ -61,7 +61,7 @@ class Limits:
         return self._loop.native_token is anyio.lowlevel.current_token().native_token
 
     def resume(self) -> None:
-        """Others are waited for no more."""
+        """The waiting for others is over."""
         self._resting -= 1
         if self._resting:
             return
@@ -71,7 +71,7 @@ class Limits:
         self._scope.deadline = self._since + min(self._left, idle)
 
     def pause(self) -> None:
-        """Wait for others, until `resume`."""
+        """Others are waited for, until `resume`."""
         self._resting += 1
         if self._resting > 1:  # another task of the tool waits for the same
             return

@@ -19,7 +19,7 @@ class Place(msgspec.Struct, eq=False):
     """One call on its way.
 
     lane: the calls that run one after another, in call order; most have a lane of their own. valid: once it may run.
-    ready: first in its lane. attempt: which one to run it this is. may_have_happened: in one before. cancelled: why,
+    ready: first in its lane. attempt: the number of this one. may_have_happened: in an attempt before. cancelled: why,
     once somebody has cancelled it. paused: where it stood when it ran before, and its inner runs had to wait. allowed:
     the arguments that somebody gave it instead of its own. scope: of the task that asks about it, or runs it, where
     somebody may cancel it.

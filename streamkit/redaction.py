@@ -1,7 +1,7 @@
-"""Hiding what is nobody's business, before it is written down or leaves the program: in arguments and in values.
+"""Hiding what is private in arguments and values, before they are written down or leave the program.
 
-The user says what: `redact(tool, value)` gives what is to be seen instead of a value: the arguments of a call by name,
-what it shows of its work, and what it gave.
+The user says what: `redact(tool, value)` gives what is to be seen instead. It is asked about the arguments of a call,
+by name, about what the call shows of its work, and about its value.
 """
 
 from __future__ import annotations

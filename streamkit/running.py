@@ -1,4 +1,4 @@
-"""`Running`: a hand on the calls of a run while it goes on."""
+"""`Running`: the calls of a run while it goes on, each of which may be cancelled."""
 
 from __future__ import annotations
 

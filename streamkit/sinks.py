@@ -51,7 +51,7 @@ class Sink(Generic[E_contra]):
         raise NotImplementedError
 
     def put(self, event: E_contra) -> Awaitable[None] | None:
-        """`send` as far as it can be done at once; gives what is left to await, mostly None. For sinks before sinks.
+        """`send` as far as it goes without waiting: returns what is left to await, mostly None. For sinks before sinks.
 
         A coroutine for each event and level would cost more than all the rest.
         """

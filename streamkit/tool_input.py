@@ -84,7 +84,7 @@ InputPart = InputStart | InputDelta | InputEnd | InputOpaque | WholeCall
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """What one turn of a model may make us hold.
+    """How much one turn of a model may make us keep in memory.
 
     calls: in a turn; one more fails the turn as BadPayload. argument_chars: of a call; a longer one does not run, and
     the model is told. body_bytes: of the whole answer; a longer one fails the turn as BadPayload. (One event of a

@@ -1,7 +1,7 @@
 """One JSON array that arrives in pieces: bytes to the texts of its elements, each as soon as it is whole.
 
-Only brackets and strings are followed; whether an element is JSON is for who decodes it to say. A body that is one
-object instead of an array, as servers send when they fail, counts as its only element.
+Only brackets and strings are followed: whoever decodes an element finds out whether it is JSON. A body that is one
+object instead of an array, as servers send when they fail, counts as the only element.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import Any
 from ..errors import DecodeError
 
 DEEPEST_PATH = 100
-"""So many containers may lie in each other."""
+"""How deep containers may be nested."""
 
 Step = str | int
 Path = tuple[Step, ...]

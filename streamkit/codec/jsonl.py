@@ -25,8 +25,8 @@ class JsonLinesDecoder(DecoderOnce):
 
     A body whose first line begins no JSON object is something else, such as a page: its lines are given as `others`.
 
-    unfinished: after end(), the last line, where it has no line end. Who can tell a whole line from half a one may use
-    it.
+    unfinished: after end(), the last line, where it has no line end. Whoever can tell a whole line from half of one
+    may use it.
     """
 
     def __init__(self, *, limit_bytes: int = LIMIT_BYTES) -> None:

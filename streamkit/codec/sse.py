@@ -3,7 +3,7 @@
 Knows nothing of HTTP or providers. An event that the end of the body cuts off is not an event.
 Source: WHATWG HTML, "Server-sent events". Two things differ, since providers differ: bytes that are not UTF-8 are an
 error, and lines that are no field of the format are kept (a server that fails may write `error: {…}`, or bare JSON).
-`retry` is skipped: who comes back here does so in times of its own.
+`retry` is skipped: our own clients decide by themselves when to come back.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SseDecoder(DecoderOnce):
     the next call raises. After an error, or after end(), feed raises DecoderClosed.
 
     unfinished: after end(), the event that the end cut off, if there is one to be read. Some servers leave out the last
-    blank line; who can tell a whole event from half a one by its data may use it.
+    blank line; whoever can tell a whole event from half of one by its data may use it.
     """
 
     def __init__(self, *, limit_bytes: int = LIMIT_BYTES) -> None:
@@ -62,10 +62,10 @@ class SseDecoder(DecoderOnce):
         return [Sse(event) if isinstance(event, str) else event for event in self._feed(data, bare=False)]
 
     def feed_bare(self, data: bytes) -> list[str | Sse]:
-        """As feed; but an event that is one line of data may come as the bare text: for who reads very many of them.
+        """As feed, but an event that is one line of data may come as its bare text, for readers of very many of them.
 
-        So may one with a name before its data; who reads those finds the name in the data, too. Not `error`: what has
-        this name is not always JSON.
+        So may one with a name before its data, which says the same once more. Not `error`: what has this name is not
+        always JSON.
         """
         return self._feed(data, bare=True)
 

@@ -26,7 +26,7 @@ T = TypeVar("T", bound=TurnItem)
 HIDDEN = "its arguments were hidden when they were written down, so it cannot run any more"
 
 BATCH = 256
-"""So many events are kept together before they are written, unless something durable takes them along earlier."""
+"""How many events are kept back before they are written, unless something durable takes them along earlier."""
 
 
 class RunLog:

@@ -56,7 +56,7 @@ class Append(Writing):
 class Take(Writing):
     """A run to be held; gives None when it is, else who holds it.
 
-    Who it is is written in the transaction in which the run is taken, so nobody reads of another one than it is.
+    The holder is written down in the transaction in which the run is taken, so nobody ever reads of a wrong one.
     """
 
     def __init__(self, path: str, run_id: str) -> None:

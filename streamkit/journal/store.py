@@ -9,7 +9,7 @@ from typing import Protocol
 from .entry import Entry, Numbered
 
 PAGE = 1000
-"""So many entries are read at once."""
+"""How many entries are read at once."""
 
 
 class JournalStore(Protocol):

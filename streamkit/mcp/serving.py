@@ -92,7 +92,7 @@ def _prints_elsewhere() -> Iterator[None]:
         try:
             yield
         finally:
-            stdout.flush()  # of who has kept it
+            stdout.flush()  # some may have kept it
 
 
 class _Serving:

@@ -19,7 +19,7 @@ try:
 except ImportError as missing:
     raise ImportError("to talk to a provider install httpx2: pip install 'streamkit-tools[http]'") from missing
 
-__all__ = ["client_of_this_loop", "httpx2", "new_client"]  # httpx2 for who needs the error above, too
+__all__ = ["client_of_this_loop", "httpx2", "new_client"]  # httpx2, too, for those who need the error above
 
 _NO_PROXY = {f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]")}
 """What the environment says of proxies is not meant for this machine, whether it says so or not."""

@@ -24,7 +24,7 @@ from .stop_words import reason_of, tells_unreadable_output
 W = TypeVar("W")
 
 STRANGE_LINES = 1000
-"""So many lines are kept of a body that is no stream, to tell what it is."""
+"""How many lines are kept of a body that is no stream, to say what it is."""
 
 
 class Framing(Protocol):

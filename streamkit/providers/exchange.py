@@ -17,7 +17,7 @@ from .failures import parsed, shortened, tells_an_error, words_of
 from .retrying import Patience, silence
 
 ERROR_BYTES = 64 * 1024
-"""So much is read of an answer that is no stream, to tell what it is."""
+"""How much is read of an answer that is no stream, to say what it is."""
 REST_SECONDS = 0.25
 """How long to wait, after a turn has ended, for the end of its body: then the connection can be used again."""
 

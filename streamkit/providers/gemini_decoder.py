@@ -2,8 +2,8 @@
 
 What is known of these servers: there is no end mark, and most calls have no id; a `finishReason` may come before the
 last parts and the last usage, and more than once; a prompt that is blocked has no candidates, an empty answer no parts;
-calls come whole, or (on Vertex AI, to who asks for it) value by value, each with its path. A thought signature belongs
-to its part: a part that has one is never joined to others, and goes back as it came.
+calls come whole, or (on Vertex AI, where that is asked for) value by value, each with its path. A thought signature
+belongs to its part: a part that has one is never joined to others, and goes back as it came.
 Source: the API references of Gemini and Vertex AI, "GenerateContentResponse"; "Thought signatures"; recorded streams.
 """
 

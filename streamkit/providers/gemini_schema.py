@@ -21,7 +21,7 @@ _NEEDLESS = frozenset(("$schema", "$id", "$anchor", "$comment", "$defs", "defini
 """Nothing is lost without them, when references are inlined."""
 _KINDS = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 MOST_REFERENCES = 1000
-"""So many references of one schema are inlined: what one refers to may refer to others twice, and so on."""
+"""How many references of one schema are inlined: what one refers to may refer to others twice, and so on."""
 DEEPEST_REFERENCE = 30
 
 

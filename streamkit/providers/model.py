@@ -67,7 +67,7 @@ async def run_turn(
 
 
 class TurnRun:
-    """`run_turn` for who may begin a turn anew: `async with TurnRun(out, model, request) as run`, then `run.read`.
+    """`run_turn` where a turn may begin anew: `async with TurnRun(out, model, request) as run`, then `run.read`.
 
     has_shown: whether an event of the turn, other than its start, has been sent.
     """

@@ -33,7 +33,7 @@ def encode_request(request: TurnRequest, model: str) -> dict[str, Any]:
     """The body that asks a model for one streamed turn.
 
     `stop` is left out, which a log line says once: this API has no such thing. A summary of the reasoning is not asked
-    for, since OpenAI gives one only to who has proved who they are: `extra={"reasoning": {"summary": "auto"}}` does it.
+    for, since OpenAI gives one only to those who are verified: `extra={"reasoning": {"summary": "auto"}}` does it.
     """
     if request.stop:
         say_once("openai_responses has no stop texts: the answer goes on behind them")

@@ -34,7 +34,7 @@ MARGIN = 2
 NARROW = 40
 """Columns; with fewer there is no margin at the left."""
 UNSEEN_CHARACTERS = 16_000
-"""So much text may come before it is drawn, and so much may wait behind a call that has not ended."""
+"""How much text may come before it is drawn, and how much may wait behind a call that has not ended."""
 OPEN_BLOCKS = 50
 """Of more, those that have ended no longer wait for those before them."""
 ENDED_ROWS = 40

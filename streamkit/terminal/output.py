@@ -12,10 +12,10 @@ PIECE_CHARACTERS = 1024
 
 
 class TextOutput:
-    """A text file, a pipe, a terminal. Who reads at the other end may be slow, or gone.
+    """A text file, a pipe, a terminal. Whoever reads at the other end may be slow, or gone.
 
-    A slow one is waited for where a cancellation is heard, and no longer than it takes; for one that is gone
-    BrokenPipeError is raised. Characters that the encoding lacks become question marks.
+    Writing waits for a slow reader, and can be cancelled meanwhile; where the reader is gone it raises BrokenPipeError.
+    Characters that the encoding lacks become question marks.
     """
 
     def __init__(self, file: TextIO) -> None:

@@ -47,7 +47,7 @@ class Screen(ABC):
 
     @abstractmethod
     async def put(self, event: object) -> None:
-        """Show one event, for who has a loop of their own. `end` or `cut` follow the last event of a run."""
+        """Show one event, for programs with a loop of their own. `end` or `cut` follow the last event of a run."""
 
     @abstractmethod
     async def end(self) -> None:

@@ -1,4 +1,4 @@
-"""What others wrote, as text that does nothing in a terminal but stand there."""
+"""What others wrote, made harmless: in a terminal it can be read, and does nothing else."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from .turns import check, check_turn
 TURN_ID = "turn_1"
 MODEL = "decoded"
 MOST_PREFIXES = 1000
-"""A longer body is cut short at so many places, spread over it."""
+"""At how many places, spread over it, a longer body is cut short."""
 
 
 class Outcome(NamedTuple):

@@ -1,4 +1,4 @@
-"""`nothing_left`: eyes for what asynchronous code leaves behind when it is left early."""
+"""`nothing_left`: finds what asynchronous code leaves behind when it is left early."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def nothing_left() -> AsyncIterator[None]:
     Looks at the whole process while the block runs; the tasks that other tasks begin meanwhile, such as those of a
     server, are their own business.
     """
-    gc.collect()  # what was left before is nobody's business here
+    gc.collect()  # what was left before does not count
     before = {task.id for task in anyio.get_running_tasks()}
     found: list[str] = []
     with _Ears(found), warnings.catch_warnings(record=True) as warned:

@@ -75,8 +75,8 @@ def app(
     start: makes the run of a request. What it raises before that, such as HTTPException(429), is the answer.
     authenticate: the user who asks, from a request; plain or async. None, False and what is empty are nobody, and
     answered with 401. What it gives names the user: text, a number or a record of such, the same each time; a run
-    belongs to the user who started it, and to others it is unknown. Without it, who has the id of a run may watch and
-    steer it; nobody guesses one.
+    belongs to the user who started it, and to others it is unknown. Without it, whoever has the id of a run may watch
+    and steer it; nobody guesses one.
 
     journal: where runs are written down: then they may be watched by several, again, and from elsewhere, and go on
     after the process died. resumable: a client that leaves does not end its run; else it is cancelled within a second.

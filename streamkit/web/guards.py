@@ -18,7 +18,7 @@ from ..codec.strict_json import strict_json
 from ..codec.surrogates import whole
 
 BODY_SECONDS = 30.0
-"""So long a client may take to send its body."""
+"""How long a client may take to send its body."""
 
 MAX_DEPTH = 64
 """Of lists and objects in a body, one inside of the other. What is read is written again, deeper in the stack."""

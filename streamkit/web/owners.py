@@ -1,7 +1,7 @@
 """Whose run it is, told by its id alone: so also after a restart, and by any process that has the journal.
 
-An id is a secret of 128 bits, and a mark that only its user gets from it. Who has the id of another's run, from a log
-or over a shoulder, can do nothing with it, unless the app authenticates nobody: then the secret is all there is.
+An id is a secret of 128 bits, and a mark that only its user gets from it. Whoever has the id of another's run, from a
+log or over a shoulder, can do nothing with it, unless the app authenticates nobody: then the secret is all there is.
 """
 
 from __future__ import annotations

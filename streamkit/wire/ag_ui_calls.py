@@ -32,7 +32,7 @@ class CallFrames:
     """The frames of calls. has_deltas: what the model writes may be shown piece by piece.
 
     Each method gives the frames to send. heads: by the id that the run knows, the calls of the outer run that are being
-    written, and how each frame with a piece of theirs begins: for who is in a hurry.
+    written, and how each frame with a piece of theirs begins: the encoder writes those itself.
     """
 
     def __init__(self, values: Values, *, has_deltas: bool) -> None:

@@ -21,7 +21,7 @@ class CallFrames:
     are the fields of its arguments, and those that the run told of itself are left out.
 
     strides, runs: by the id that the run knows, the calls of the outer run that are being written, and `head_of` the
-    progress of those that run: for who is in a hurry.
+    progress of those that run: the encoder writes their frames itself, since there are very many.
     """
 
     def __init__(self, values: Values, *, has_deltas: bool, has_fields: bool) -> None:

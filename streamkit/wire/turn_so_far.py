@@ -1,4 +1,4 @@
-"""A turn, put together again from its events, for who has nothing else of it."""
+"""A turn, put together again from its events, where nothing else of it is known."""
 
 from __future__ import annotations
 
