@@ -20,7 +20,7 @@ from anyio.abc import TaskGroup
 
 
 def without_cancellations(raised: BaseException) -> BaseException | None:
-    """The exception without cancellations; None where nothing else is in it. A failure that is alone leaves its group."""
+    """The exception without cancellations, None where it holds nothing else. A lone failure leaves its group."""
     cancelled = anyio.get_cancelled_exc_class()
     if isinstance(raised, cancelled):
         return None
