@@ -77,7 +77,7 @@ class AnthropicDecoder(DialectDecoder[_Event]):
         super().__init__(_Event)
         self._blocks: dict[int | None, _Block] = {}  # those that are open
         self._open_thoughts = 0  # among them
-        self._begun: set[int | None] = set()  # all indexes that had a block
+        self._calls_at: set[int | None] = set()  # the indexes whose block is a call, or was one
         self._unread: set[int | None] = set()  # the indexes of those that are told in one piece, when they have ended
         self._tool_names: dict[str, str] = {}  # of the tools that the provider runs, by the id of the call
         self._counts: dict[str, int] = {}
@@ -92,10 +92,10 @@ class AnthropicDecoder(DialectDecoder[_Event]):
                 parts.append(TextDelta(delta.text))
             elif delta.partial_json:
                 piece = delta.partial_json
-                if event.index in self._begun:
+                if event.index in self._calls_at:
                     parts.append(InputDelta(piece if type(piece) is str else as_text(piece), event.index))
-                else:  # the call that lacks it must not run
-                    self.fail(BadPayload("a piece of a call is of a block that never began"), parts)
+                else:
+                    self._miss_piece("of a block that never began, or is none", parts)
             elif delta.thinking and delta.type == "thinking_delta":
                 parts.append(ReasoningDelta(delta.thinking))
             else:
@@ -120,8 +120,14 @@ class AnthropicDecoder(DialectDecoder[_Event]):
                 self._finish(parts)
             case "ping":
                 pass
+            case _ if event.delta is not None and event.delta.partial_json:
+                self._miss_piece("in an event of another kind", parts)
             case _ if data.strip() != "{}":  # a ping, too, whose name is that of its event
                 self.read_unknown(parsed(data), parts)
+
+    def _miss_piece(self, where: str, parts: list[Part]) -> None:
+        """The call that lacks it must not run."""
+        self.fail(BadPayload(f"a piece of a call is {where}"), parts)
 
     def _start_message(self, message: dict[str, Any], parts: list[Part]) -> None:
         """Some servers, to whom the answer came whole, put all of it here."""
@@ -144,7 +150,10 @@ class AnthropicDecoder(DialectDecoder[_Event]):
             parts.append(NextItem())
         self._blocks[index] = block
         self._open_thoughts += block.kind == "thinking"
-        self._begun.add(index)
+        if block.kind == "tool_use":
+            self._calls_at.add(index)
+        else:
+            self._calls_at.discard(index)
         if block.kind not in _READ_KINDS:
             self._unread.add(index)
         match raw:

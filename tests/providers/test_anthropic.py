@@ -679,7 +679,18 @@ def test_a_call_that_did_not_end_does_not_run_when_the_body_is_cut_behind_the_re
     assert len(read(*whole_call(), end("tool_use")[0]).turn.calls) == 1
 
 
-def test_a_piece_of_a_call_that_never_began_spoils_the_turn() -> None:
-    found = read(call(), arguments('{"x":1}', index=7), stop(), *end("tool_use"))
+@pytest.mark.parametrize(
+    "strange",
+    [
+        arguments('{"x":1}', index=7),
+        arguments('{"x":1}', index=1),
+        {**arguments('{"x":1}'), "type": "content_block_part"},
+        {**arguments('{"x":1}'), "type": None},
+    ],
+    ids=["of no block", "of a text", "in another event", "in no event"],
+)
+def test_a_piece_of_a_call_that_is_in_no_call_spoils_the_turn(strange: dict[str, Any]) -> None:
+    text = begin(1, "text", text="a")
+    found = read(call(), text, strange, stop(), stop(1), *end("tool_use"))
     assert isinstance(found.error, BadPayload)
     assert not found.turn.calls
