@@ -173,3 +173,10 @@ async def test_the_app_serves_whom_it_knows_and_tells_the_tools_who_that_is() ->
         asked = await ask(app, "POST", "/agent/runs", headers=JSON | key, exchange=body)
     assert text_of(asked) == "Done."
     assert scope["model"].requests[1].history[-1].text == "ann"
+
+
+async def test_a_test_of_ones_own_passes() -> None:
+    scope = {name: getattr(streamkit, name) for name in streamkit.__all__} | first_example()
+    scope["toolkit"] = streamkit.Toolkit(scope["download"])
+    exec(example("async def test_the_report_is_fetched("), scope)
+    await scope["test_the_report_is_fetched"]()
