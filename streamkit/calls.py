@@ -22,7 +22,7 @@ from .limits import Limits, TimedOut, rest_while_people_decide
 from .metering import Meter
 from .reducers import Reducer
 from .signatures import definition
-from .sinks import SinkBefore
+from .sinks import SinkAtOnce, SinkBefore
 from .threads import iterate_in_thread, run_in_thread
 from .tool_events import Failure, FailureKind, Intermediate, RunEvent, ToolEvent, Value
 from .tool_values import NotSerialisable, written_value
@@ -88,7 +88,7 @@ async def _run_tool(tool: Tool[..., Any], context: ToolContext[Any], sink: ToolS
         if not reduces:
             raise TypeError(f"{tool.name} gives events, but has no reducer: use @streaming_tool(finalize=…)")
         if isinstance(returned, AsyncIterable):
-            await drive(aiter(returned), sink.send)
+            await drive(aiter(returned), sink.put)
         else:
             await iterate_in_thread(returned, sink.send, name=tool.name)
     elif reduces and not tool.takes_sink:
@@ -117,6 +117,16 @@ class _Course:
         except Exception as error:
             self.fail(error)
 
+    def take(self, event: Any) -> None:
+        """The event has been shown."""
+        if self.limits is not None:
+            self.limits.note_event()
+        if self.reducer is not None:
+            try:
+                self.state = self.reducer.step(self.state, event)
+            except Exception as error:
+                self.fail(error)
+
     def value(self) -> Any:
         """What the reducer makes of the events, also where the tool went on after the reducer had failed."""
         if self.reducer_failed is not None:
@@ -141,7 +151,7 @@ class _Course:
         raise self.reducer_failed from error
 
 
-class ToolSink(SinkBefore[Any]):
+class ToolSink(SinkBefore[Any], SinkAtOnce[Any]):
     """The sink of one tool call: each event goes to the consumer as an Intermediate, then to the reducer."""
 
     __slots__ = ("_closed", "course")
@@ -151,7 +161,7 @@ class ToolSink(SinkBefore[Any]):
         self._closed = closed
         self.course = course
 
-    async def send(self, event: Any) -> None:
+    def put(self, event: Any) -> Awaitable[None] | None:
         course = self.course
         if course.ended or self._closed:  # refused here: what _to raises is no fault of the tool
             refuse(event)
@@ -161,18 +171,22 @@ class ToolSink(SinkBefore[Any]):
             shown = Intermediate(course.call_id, course.tool, event)
         try:
             left = self._to.put(shown)
-            if left is not None:
-                await (left if course.limits is None else course.limits.rest_while(left))
         except Exception as error:
             course.downstream = error
             raise
-        if course.limits is not None:
-            course.limits.note_event()
-        if course.reducer is not None:
-            try:
-                course.state = course.reducer.step(course.state, event)
-            except Exception as error:
-                course.fail(error)
+        if left is not None:
+            return self._wait(left, event)
+        course.take(event)
+        return None
+
+    async def _wait(self, left: Awaitable[None], event: Any) -> None:
+        course = self.course
+        try:
+            await (left if course.limits is None else course.limits.rest_while(left))
+        except Exception as error:
+            course.downstream = error
+            raise
+        course.take(event)
 
     @property
     def watched(self) -> bool:

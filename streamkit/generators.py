@@ -15,10 +15,10 @@ import anyio
 logger = logging.getLogger("streamkit")
 
 
-async def drive(iterator: AsyncIterator[Any], send: Callable[[Any], Awaitable[None]]) -> None:
-    """Send each event of an async iterator; closed in the end, and all of it in this task.
+async def drive(iterator: AsyncIterator[Any], put: Callable[[Any], Awaitable[None] | None]) -> None:
+    """Put each event of an async iterator into a sink; closed in the end, and all of it in this task.
 
-    A scope that the generator holds across a `yield` may be cancelled while its event waits in our send. That
+    A scope that the generator holds across a `yield` may be cancelled while its event waits to be taken. That
     cancellation belongs to the generator: it is thrown in where the event came from, and what the generator makes of it
     decides.
     """
@@ -27,7 +27,9 @@ async def drive(iterator: AsyncIterator[Any], send: Callable[[Any], Awaitable[No
         event = await anext(iterator)
         while True:
             try:
-                await send(event)
+                left = put(event)  # send() would cost a coroutine for each event
+                if left is not None:
+                    await left
             except anyio.get_cancelled_exc_class() as cancellation:
                 if throw is None:
                     raise
