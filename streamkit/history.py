@@ -21,10 +21,11 @@ Ended = Literal[
     "answer", "pending", "turn_limit", "length", "content_filter", "refusal", "unknown", "repair_limit", "budget"
 ]
 
-_WHY_DROPPED = {
+WHY_DROPPED = {
     "incomplete": "This call did not run: it was cut off, or its turn was, before it was whole.",
     "discarded": "This call did not run: its turn kept no such call.",
 }
+"""What the model reads as the result of a call that went nowhere."""
 _ENDED: dict[StopReason, Ended] = {
     "stop": "answer",
     "length": "length",
@@ -81,7 +82,7 @@ def _output(call: ToolCall, result: ToolResult | None) -> ToolOutput:
             saved = "" if partial is None else f" What came before: {msgspec.json.encode(partial).decode()}"
             return ToolOutput(call.call_id, name, message + saved, failed=True, custom=call.custom)
         case None if call.abandoned is not None:
-            return ToolOutput(call.call_id, name, _WHY_DROPPED[call.abandoned], failed=True, custom=call.custom)
+            return ToolOutput(call.call_id, name, WHY_DROPPED[call.abandoned], failed=True, custom=call.custom)
         case None:
             raise HistoryError(f"call {call.call_id} of {name} has no result")
         case Pending():

@@ -63,7 +63,7 @@ class _Chunk(msgspec.Struct, gc=False, rename="camel"):
     usage_metadata: _Usage | None = None
     prompt_feedback: Any = None
     error: Any = None
-    response_id: Any = None
+    response_id: Any = None  # this one and the next only tell a chunk from what is none
     model_version: Any = None
 
 

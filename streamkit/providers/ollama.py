@@ -18,7 +18,6 @@ from .options import HttpOptions
 from .requests import arguments_object, base64_of, bearer, endpoint, images_of_results, in_order, say_once
 
 OLLAMA_PORT = 11434
-OLLAMA_URL = f"http://localhost:{OLLAMA_PORT}"
 
 
 def encode_request(request: TurnRequest, model: str) -> dict[str, Any]:

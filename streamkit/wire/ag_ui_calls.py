@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from ..history import WHY_DROPPED
 from ..items import Image
 from ..tool_events import ApprovalRequested, Failure, Intermediate, Output, RunEvent, ToolStarted, Value
 from ..turns import ToolInputAbandoned, ToolInputAvailable, ToolInputStart
@@ -20,9 +21,8 @@ from .ag_ui_scopes import Scope, ours, sse
 from .encoding import Values, frame, json_of
 from .open_calls import OpenCall
 
-WHY_DROPPED = {
-    "incomplete": "This call did not run: it was cut off, or its turn was, before it was whole.",
-    "discarded": "This call did not run: its turn kept no such call.",
+WHY_IT_DID_NOT_RUN = {
+    **WHY_DROPPED,
     "retried": "This call did not run: its turn began anew.",
     "malformed": "This call did not run: its arguments are no JSON object.",
 }
@@ -167,7 +167,7 @@ class CallFrames:
 
     def dropped(self, call: OpenCall, scope: Scope, reason: str, detail: str = "") -> bytes:
         scope.note(_result_id(call))
-        return self._answer(call, scope, WHY_DROPPED[reason], dropped=True, reason=reason, detail=detail)
+        return self._answer(call, scope, WHY_IT_DID_NOT_RUN[reason], dropped=True, reason=reason, detail=detail)
 
     def _answer(self, call: OpenCall, scope: Scope, content: Any, **about: Any) -> bytes:
         return scope.close() + sse(
