@@ -64,6 +64,8 @@ class Question(msgspec.Struct, frozen=True):
     """`await question.announce(card)` tells the consumer that somebody has to decide (ApprovalRequested); once."""
     problem_with: Callable[[Mapping[str, Any]], str | None]
     """Why the call cannot run with these arguments instead of its own; None where it can."""
+    is_cancelled: Callable[[], bool]
+    """Whether somebody has cancelled the call, so that no verdict counts any more."""
 
 
 Authorize = Callable[[Question], Awaitable[Verdict]]

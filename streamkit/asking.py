@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -34,7 +34,9 @@ class Asking:
         self._context = context
         self._journal = journal
 
-    async def verdict(self, valid: ValidCall, execution_id: str, out: Sink[ToolEvent]) -> Verdict:
+    async def verdict(
+        self, valid: ValidCall, execution_id: str, out: Sink[ToolEvent], *, is_cancelled: Callable[[], bool]
+    ) -> Verdict:
         """The verdict on a call. An authoriser that raises, or answers anything else, denies it.
 
         Raises what a consumer downstream raised when it was told of the question.
@@ -42,7 +44,8 @@ class Asking:
         if self._journal is not None and (known := self._journal.verdict(execution_id)) is not None:
             return Allow(known.arguments) if known.allowed else Deny(known.reason)
         announced = _Announced(valid, execution_id, out)
-        question = Question(valid, execution_id, self._context, announced.announce, partial(self._problem_with, valid))
+        problem_with = partial(self._problem_with, valid)
+        question = Question(valid, execution_id, self._context, announced.announce, problem_with, is_cancelled)
         try:
             with people_decide():
                 asked = self._authorize(question)

@@ -82,7 +82,8 @@ class ApprovalDesk:
     @property
     def questions(self) -> tuple[Question, ...]:
         """Those that wait for a verdict, oldest first."""
-        return tuple(waiting.question for waiting in self._open.values() if not waiting.decided.is_set())
+        open_ones = [waiting.question for waiting in self._open.values() if not waiting.decided.is_set()]
+        return tuple(question for question in open_ones if not question.is_cancelled())
 
     async def authorize(self, question: Question) -> Verdict:
         """For `execute_all(authorize=desk.authorize)`: waits until somebody has decided."""
@@ -181,6 +182,8 @@ class ApprovalDesk:
         waiting = self._open.get(execution_id)
         if waiting is not None:
             waiting.check_thread()
+        if waiting is not None and waiting.question.is_cancelled():
+            raise VerdictRefused(f"{execution_id} was cancelled")
         if waiting is not None and waiting.decided.is_set():
             raise VerdictRefused(f"{execution_id} is answered already")
         if waiting is not None:

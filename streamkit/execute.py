@@ -237,7 +237,8 @@ class _Execution:
         hide_ledger()
         use_inner_runs(None)
         with self._out.branch() as out:
-            verdict = await self._unless_cancelled(place, partial(asking.verdict, valid, place.execution_id, out))
+            ask = partial(asking.verdict, is_cancelled=lambda: place.cancelled is not None)
+            verdict = await self._unless_cancelled(place, partial(ask, valid, place.execution_id, out))
             match verdict:
                 case None:
                     await self._end(place, self._cancelled(place), out)

@@ -11,13 +11,24 @@ import pytest
 
 from streamkit.approval import Allow, Question, Undecided, Verdict
 from streamkit.decorators import streaming_tool, tool
-from streamkit.errors import FlowError, NotRunning
+from streamkit.desk import ApprovalDesk
+from streamkit.errors import FlowError, NotRunning, VerdictRefused
 from streamkit.execute import execute_all
 from streamkit.items import ToolCall
 from streamkit.reducers import Reducer, count
 from streamkit.running import Running
 from streamkit.testing.grammar import check_grammar
-from streamkit.tool_events import Failure, Intermediate, Output, Pending, ToolEvent, ToolResult, ToolStarted, Value
+from streamkit.tool_events import (
+    ApprovalRequested,
+    Failure,
+    Intermediate,
+    Output,
+    Pending,
+    ToolEvent,
+    ToolResult,
+    ToolStarted,
+    Value,
+)
 from streamkit.toolkit import Toolkit
 
 cleaned: list[str] = []
@@ -142,6 +153,29 @@ async def test_a_call_that_waits_for_its_verdict_is_cancelled() -> None:
             if not isinstance(event, Output):
                 running.cancel("t.0", "too late")
     assert events.value == (cancelled("c0", "write", "too late"),)
+
+
+async def test_a_verdict_behind_a_cancel_is_refused_at_once() -> None:
+    desk, running = ApprovalDesk(), Running()
+
+    @tool(approval=True)
+    async def send() -> str:
+        """Send a mail."""
+        return "sent"
+
+    async with execute_all(
+        Toolkit(send), [ToolCall("c", "send", "{}", "t", 0)], authorize=desk.authorize, running=running
+    ).open() as events:
+        async for event in events:
+            if isinstance(event, ApprovalRequested):
+                running.cancel(event.execution_id)
+                assert desk.questions == ()
+                for decide in (desk.allow, desk.deny):
+                    with pytest.raises(VerdictRefused, match="was cancelled"):
+                        decide(event.execution_id)
+    (result,) = events.value
+    assert isinstance(result, Failure)
+    assert result.kind == "cancelled"
 
 
 async def test_what_does_not_run_cannot_be_cancelled() -> None:
