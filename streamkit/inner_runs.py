@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from threading import get_ident
 from types import MappingProxyType
 from typing import Any
 
-import anyio.lowlevel
 import msgspec
 
 from .approval import Authorize
@@ -38,7 +38,7 @@ class InnerRuns:
         self._places: dict[int, int] = {}  # among them, by the identity of their states
         self._goes_on = not self._stood
         self._decides = authorize, context
-        self._loop = anyio.lowlevel.current_token().native_token
+        self._thread = get_ident()
 
     @property
     def runs(self) -> tuple[InnerRun, ...]:
@@ -58,9 +58,8 @@ class InnerRuns:
 
     @property
     def decides(self) -> tuple[Authorize | None, Any]:
-        """Nobody, in the event loop of a thread: a desk is there for its own loop alone."""
-        is_here = self._loop is anyio.lowlevel.current_token().native_token
-        return self._decides if is_here else (None, None)
+        """Nobody, in the event loop of another thread: a desk is there for its own loop alone."""
+        return self._decides if self._thread == get_ident() else (None, None)
 
     def begin(self, start: Conversation, asked: Sequence[object] = ()) -> Course:
         """A run begins: here, or where it stood. asked: tells it from others that begin with the same history.
