@@ -44,9 +44,9 @@ class ProgressTeller:
         match shown if isinstance(shown, Progress) else progress_of(shown):
             case Progress(progress=at, total=total, message=message):
                 self._measure(at, total)
-            case Bar(done=at, total=total, text=text):
-                self._measure(float(at), float(total))
-                message = text or _text(shown)
+            case Bar() as bar:
+                self._measure(float(bar.done), float(bar.total))
+                message = bar.text or _beside(shown, bar)
             case _:
                 message = _text(shown)
                 self._last = math.nextafter(self._last, math.inf) if self._is_measured else int(self._last) + 1
@@ -91,6 +91,15 @@ def _object(result: Value) -> Any:
         return msgspec.json.decode(result.text)
     except msgspec.DecodeError:
         return None
+
+
+def _beside(shown: Any, bar: Bar) -> str | None:
+    """What is said beside the numbers: all of it, or nothing where there are only these."""
+    try:
+        fields = len(msgspec.to_builtins(shown))
+    except Exception:  # as of `_text`
+        return None
+    return _text(shown) if fields > (1 if bar.unit == "percent" else 2) else None
 
 
 def _text(shown: Any) -> str | None:

@@ -139,11 +139,12 @@ async def test_progress_of_another_server_keeps_its_numbers() -> None:
 
 
 async def test_what_says_how_far_it_is_is_progress_with_its_numbers() -> None:
-    given = [{"done": 1, "total": 3}, Loaded(2, 3, "two of them"), {"percent": 70}, Row("a", 1)]
-    assert await reports_of(*given) == [
-        (1, 3, '{"done":1,"total":3}'),
+    one, more = {"done": 1, "total": 3}, {"done": 3, "total": 3, "file": "a"}
+    assert await reports_of(one, Loaded(2, 3, "two of them"), more, {"percent": 70}, Row("a", 1)) == [
+        (1, 3, None),
         (2, 3, "two of them"),
-        (70, 100, '{"percent":70}'),
+        (3, 3, '{"done":3,"total":3,"file":"a"}'),
+        (70, 100, None),
         (pytest.approx(70), 100, '{"name":"a","size":1}'),
     ]
 
