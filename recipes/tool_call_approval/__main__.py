@@ -72,7 +72,7 @@ async def at_the_keyboard(model: Model, wish: str, outbox: Path, screen: Screen)
     if sys.platform == "win32" or not (sys.stdin.isatty() and sys.stdout.isatty()):
         run = fulfil(model, wished(wish), outbox, authorize=from_verdicts({}))
         state = await shown(run, shows_cards(screen))
-        screen.say(f"({len(state.waiting)} calls stay pending: nobody is at a keyboard; `ask FILE` stores them)")
+        screen.say(f"({len(state.undecided)} calls stay pending: nobody is at a keyboard; `ask FILE` stores them)")
         return
     from .keyboard import keyboard  # noqa: PLC0415 - there is no termios on Windows
     from .person import Person  # noqa: PLC0415
@@ -104,10 +104,10 @@ def shows_cards(screen: Screen) -> Show:
 
 
 def say_what_waits(state: Conversation, screen: Screen, file: Path) -> None:
-    if not state.waiting:
+    if not state.undecided:
         screen.say(f"({state.ended or 'to be continued'}; {file} has the whole conversation)")
         return
-    screen.say(f"({len(state.waiting)} wait in {file}. Go on with:")
+    screen.say(f"({len(state.undecided)} wait in {file}. Go on with:")
     screen.say(f"   {PROGRAM} decide {file} allow|deny [EXECUTION_ID])")
 
 

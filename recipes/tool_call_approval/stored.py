@@ -50,7 +50,7 @@ async def decide(model: Model, file: Path, verdict: Allow | Deny, execution_id: 
     """
     with taken(file) as mine:
         state = msgspec.json.decode(mine.read_bytes(), type=Conversation)
-        verdicts = dict.fromkeys(state.waiting if execution_id is None else [execution_id], verdict)
+        verdicts = dict.fromkeys(state.undecided if execution_id is None else [execution_id], verdict)
         after = Aftermath(state)
         try:
             state = await shown(_run(model, state, verdicts, file).tap(after.feed), show)
