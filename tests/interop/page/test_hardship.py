@@ -127,8 +127,10 @@ def test_html_in_names_arguments_output_and_text_does_not_act(chat: Chat) -> Non
         return SMUGGLED
 
     smuggling = {"text": SMUGGLED}
+    marked = f"\n\n**{SMUGGLED}** `{SMUGGLED}`\n- {SMUGGLED}\n| {SMUGGLED} |\n```{SMUGGLED}\n{SMUGGLED}\n```\n"
+    links = "\n\n[here](javascript:alert(1)) <https://example.org> ![](https://example.org/x.png)"
     model = ScriptedModel(
-        [SMUGGLED, *(call(name, smuggling) for name in ("show", "fail", "ask", SMUGGLED))], [SMUGGLED]
+        [SMUGGLED + marked + links, *(call(name, smuggling) for name in ("show", "fail", "ask", SMUGGLED))], [SMUGGLED]
     )
     with chats(model, show, fail, ask) as url:
         chat.page.goto(url)
@@ -138,7 +140,7 @@ def test_html_in_names_arguments_output_and_text_does_not_act(chat: Chat) -> Non
         for value in chat.page.locator(".value summary").all():
             value.click()
         assert str(chat.run.text_content()).count(SMUGGLED) > 12
-        assert chat.page.locator("img, #thread script").count() == 0
+        assert chat.page.locator("img, a, #thread script").count() == 0
         expect(chat.page).to_have_title("streamkit")
 
 

@@ -52,6 +52,72 @@ def test_a_card_opens_with_the_name_of_a_call_and_its_fields_grow(chat: Chat) ->
         expect(chat.card("send", "waiting").locator("dd")).to_have_text(["Ann", "We meet at noon.", "1"])
 
 
+MARKED = """# Found
+
+A **record** of *three* functions, `2 * 3`, snake_case_names and 2 * 3 * 4.
+- one
+  and more of it
+- two **within**
+  - deeper
+
+1. first
+2. second
+> somebody
+> said so
+
+| name | use |
+|------|----:|
+| `a` | more |
+```python
+def f(**of):
+    return "- no item"
+
+# no heading
+```
+---
+The [end](https://example.org)."""
+
+
+def test_the_marks_of_a_text_become_what_they_stand_for(chat: Chat) -> None:
+    with chats(ScriptedModel([MARKED])) as url:
+        chat.page.goto(url)
+        chat.say("Talk")
+        chat.ends("Answered")
+        shown = {
+            "h4": ["Found"],
+            "p": [
+                "A record of three functions, 2 * 3, snake_case_names and 2 * 3 * 4.",
+                "The [end](https://example.org).",
+            ],
+            "strong": ["record", "within"],
+            "em": ["three"],
+            ":not(pre) > code": ["2 * 3", "a"],
+            "ul > li": ["one and more of it", "two within", "deeper"],
+            "ol > li": ["first", "second"],
+            "blockquote": ["somebody said so"],
+            "tr:not([hidden])": ["nameuse", "amore"],
+            "th": ["name", "use"],
+            "pre": ['def f(**of): return "- no item" # no heading'],
+            "hr": [""],
+        }
+        for selector, texts in shown.items():
+            expect(chat.answer.locator(selector)).to_have_text(texts)
+
+
+def test_a_text_looks_the_same_however_it_was_cut(chat: Chat) -> None:
+    with chats(ScriptedModel([])) as url:
+        chat.page.goto(url)
+        whole, cut = chat.page.evaluate(
+            """text => [[text], [...text]].map((pieces) => {
+                const said = new Said("");
+                for (const piece of pieces) said.add(piece), said.draw();
+                return said.element.outerHTML;
+            })""",
+            MARKED,
+        )
+    assert cut == whole
+
+
 def test_cards_of_an_inner_run_stand_within_the_card_of_its_call(chat: Chat) -> None:
     inner = ScriptedModel(["I ask.", call("look", {"at": "the moon"})], ["It is there."])
 
