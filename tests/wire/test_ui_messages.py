@@ -33,6 +33,7 @@ from streamkit import (
 )
 from streamkit.codec.surrogates import whole
 from streamkit.errors import MessagesRefused
+from streamkit.history import Paused
 from streamkit.items import History, Image, Reasoning, ToolCall
 from streamkit.testing import ScriptedModel, call, check_history
 from streamkit.wire.ai_sdk import AiSdkEncoder
@@ -363,6 +364,15 @@ def test_a_conversation_that_waits_goes_to_the_screen_and_goes_on() -> None:
     assert chat.conversation.turn == turn
     assert chat.verdicts == {"t.0": Allow()}
     assert chat.conversation.results == (Value("c2", "where", "here", "here"),)
+
+
+def test_nobody_is_asked_about_a_call_in_which_another_one_waits() -> None:
+    call = ToolCall("c1", "f", "{}", "t", 0)
+    turn = Turn("t", items=(call,), stop_reason="tool_calls")
+    paused = Paused({"t.0/u.0": ToolCall("c2", "send", "{}", "u", 0)})
+    state = Conversation((user("go"),)).add(turn, [paused.result(call)])
+    (part,) = to_ui_messages(state)[-1]["parts"][1:]
+    assert part["state"] == "input-available"
 
 
 # Whole conversations: the client sends what it has, the server keeps nothing
