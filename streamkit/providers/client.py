@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from urllib.request import getproxies, proxy_bypass
 
 import anyio.lowlevel
 
@@ -19,7 +20,12 @@ try:
 except ImportError as missing:
     raise ImportError("to talk to a provider install httpx2: pip install 'streamkit-tools[http]'") from missing
 
-__all__ = ["client_of_this_loop", "httpx2", "new_client"]  # httpx2, too, for those who need the error above
+__all__ = [
+    "client_of_this_loop",
+    "httpx2",
+    "new_client",
+    "proxy_hint",
+]  # httpx2 for who needs the error above
 
 _NO_PROXY = {f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]")}
 """What the environment says of proxies is not meant for this machine, whether it says so or not."""
@@ -35,6 +41,15 @@ def new_client(transport: Transport | None = None) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         limits=limits, cookies=no_cookies, mounts=mounts, transport=transport, headers={"user-agent": "streamkit"}
     )
+
+
+def proxy_hint(url: httpx2.URL) -> str:
+    """Said of an address that could not be reached where the environment names a proxy: it may be that one."""
+    proxies = getproxies()
+    proxy = proxies.get(url.scheme) or proxies.get("all")
+    if not proxy or proxy_bypass(url.host) or f"all://{url.host}" in _NO_PROXY:
+        return ""
+    return f" (the environment names a proxy for it, {proxy.rpartition('@')[2]})"
 
 
 async def client_of_this_loop() -> httpx2.AsyncClient:

@@ -12,7 +12,7 @@ from time import time
 import anyio
 
 from ..errors import ConnectionFailed, DefinitionError, IdleTimeout, ModelError, NotAStream, ProviderError
-from .client import httpx2
+from .client import httpx2, proxy_hint
 from .failures import parsed, shortened, tells_an_error, words_of
 from .retrying import Patience, silence
 
@@ -130,13 +130,14 @@ def _failure(error: httpx2.RequestError, request: httpx2.Request) -> ModelError:
     host, limits = request.url.host, request.extensions["timeout"]
     match error:
         case httpx2.ConnectTimeout():
-            return ConnectionFailed(f"{host} could not be reached in {limits['connect']:g} seconds")
+            hint = proxy_hint(request.url)
+            return ConnectionFailed(f"{host} could not be reached in {limits['connect']:g} seconds{hint}")
         case httpx2.ReadTimeout():
             return IdleTimeout(silence(host, limits["read"]))
         case httpx2.WriteTimeout():
             return ConnectionFailed(f"{host} took nothing of the request for {limits['write']:g} seconds")
         case httpx2.ConnectError():
-            return ConnectionFailed(f"{host} could not be reached: {error}")
+            return ConnectionFailed(f"{host} could not be reached{proxy_hint(request.url)}: {error}")
     return ConnectionFailed(f"the connection to {host} broke: {str(error) or type(error).__name__}")
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from ..errors import ConnectionFailed, DefinitionError, RemoteError
-from ..providers.client import client_of_this_loop, httpx2, new_client
+from ..providers.client import client_of_this_loop, httpx2, new_client, proxy_hint
 from ..providers.exchange import Answer, checked_header, retry_after, without_secrets
 from ..providers.failures import parsed, shortened, words_of
 from ..providers.options import Transport
@@ -87,7 +87,7 @@ class Server:
 
     def _failure(self, error: httpx2.TransportError) -> ConnectionFailed:
         told = without_secrets(str(error) or type(error).__name__, self._headers.values())
-        return ConnectionFailed(f"{self._url.host} could not be reached: {told}")
+        return ConnectionFailed(f"{self._url.host} could not be reached{proxy_hint(self._url)}: {told}")
 
     async def _refusal(self, answer: Answer) -> RemoteError:
         response = answer.response

@@ -2,6 +2,7 @@
 
 import gc
 import gzip
+import re
 import subprocess
 import sys
 from typing import Any
@@ -249,6 +250,15 @@ def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(monkeypatch: p
         return (await run(answer(HI + STOP))).text
 
     assert anyio.run(main) == "Hi"
+
+
+async def test_who_cannot_be_reached_is_told_of_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "http://me:secret@127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    with pytest.raises(ConnectionFailed) as raised:
+        await openai_chat("m", base_url="https://model.invalid/v1", api_key="k", retries=0).stream_turn(REQUEST)
+    told = r"model.invalid could not be reached \(the environment names a proxy for it, 127.0.0.1:9\): .+"
+    assert re.fullmatch(told, str(raised.value))
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
