@@ -1,4 +1,4 @@
-"""The dialect of the Responses API: reported oddities, any stream at all, and what goes back."""
+"""The dialect of the Responses API: what servers send, in all the ways they do, and any stream at all."""
 
 import json
 import logging
@@ -9,102 +9,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamkit.errors import BadPayload, IncompleteStream, ModelError, NotAStream, ProviderError
-from streamkit.history import append_turn
-from streamkit.items import (
-    Message,
-    ProviderTool,
-    Reasoning,
-    ToolCall,
-    ToolOutput,
-    ToolSpec,
-    UnknownItem,
-    Usage,
-    assistant,
-    image,
-    user,
-)
-from streamkit.providers.openai_responses import encode_request, openai_responses
+from streamkit.items import Message, ProviderTool, Reasoning, ToolCall, UnknownItem, Usage, assistant
 from streamkit.providers.openai_responses_decoder import OpenAIResponsesDecoder
 from streamkit.testing.cuts import random_cut
-from streamkit.tool_events import Value
-from streamkit.turns import (
-    ReasoningDelta,
-    RefusalDelta,
-    TextDelta,
-    ToolInputAvailable,
-    ToolInputDelta,
-    ToolInputStart,
-    TurnRequest,
+from streamkit.turns import ReasoningDelta, RefusalDelta, TextDelta, ToolInputAvailable, ToolInputDelta, ToolInputStart
+
+from ..streams import assert_consistent, outcome, same, some_cuts
+from .responses_events import (
+    OBJECT,
+    WHOLE_CALL,
+    added,
+    arguments,
+    call,
+    check,
+    completed,
+    custom,
+    done,
+    event,
+    incomplete,
+    message,
+    read,
+    reasoning,
+    sent,
+    sse,
+    text,
 )
-
-from ..streams import Outcome, assert_consistent, case_body, cases, outcome, same, some_cuts
-from .loopback import answer, serve
-
-# What is sent, and what it is
-
-
-def sse(*events: dict[str, Any]) -> bytes:
-    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
-
-
-def read(*events: dict[str, Any], tail: bytes = b"") -> Outcome:
-    found = outcome(OpenAIResponsesDecoder(), [sse(*events) + tail])
-    check(found)
-    return found
-
-
-def check(found: Outcome) -> None:
-    """Where the closing words on a call contradict its pieces, they count; what was sent cannot be taken back."""
-    deltas: dict[str, str] = {}
-    for event in found.events:
-        if isinstance(event, ToolInputDelta):
-            deltas[event.call_id] = deltas.get(event.call_id, "") + event.delta
-    told = [event for event in found.events if isinstance(event, ToolInputAvailable)]
-    if all(event.arguments == deltas.get(event.call_id, "") for event in told):
-        assert_consistent(found)
-
-
-def event(kind: str, index: int | None = 0, **fields: Any) -> dict[str, Any]:
-    place = {} if index is None else {"output_index": index}
-    return {"type": f"response.{kind}", **place, **fields}
-
-
-def added(item: dict[str, Any], index: int | None = 0) -> dict[str, Any]:
-    return event("output_item.added", index, item=item)
-
-
-def done(item: dict[str, Any], index: int | None = 0) -> dict[str, Any]:
-    return event("output_item.done", index, item=item)
-
-
-def text(delta: str, index: int | None = 0, **fields: Any) -> dict[str, Any]:
-    return event("output_text.delta", index, delta=delta, **{"content_index": 0, **fields})
-
-
-def arguments(delta: str, index: int | None = 0, **fields: Any) -> dict[str, Any]:
-    return event("function_call_arguments.delta", index, delta=delta, **fields)
-
-
-def message(*texts: str, **fields: Any) -> dict[str, Any]:
-    return {"type": "message", "content": [{"type": "output_text", "text": each} for each in texts], **fields}
-
-
-def call(written: Any = "", **fields: Any) -> dict[str, Any]:
-    return {"type": "function_call", "call_id": "a", "name": "f", "arguments": written, **fields}
-
-
-def completed(*output: Any, **fields: Any) -> dict[str, Any]:
-    return {"type": "response.completed", "response": {"status": "completed", "output": list(output), **fields}}
-
-
-def incomplete(reason: object, *output: Any) -> dict[str, Any]:
-    details = {"status": "incomplete", "incomplete_details": reason, "output": list(output)}
-    return {"type": "response.incomplete", "response": details}
-
-
-OBJECT = '{"k":1}'
-WHOLE_CALL = (added(call(id="fc_1")), arguments(OBJECT), done(call(OBJECT, id="fc_1")))
-
 
 # Text: whatever is missing is added, and nothing twice
 
@@ -282,10 +211,6 @@ def test_annotations_are_kept_once() -> None:
 
 
 # Reasoning
-
-
-def reasoning(*summaries: str, **fields: Any) -> dict[str, Any]:
-    return {"type": "reasoning", "summary": [{"type": "summary_text", "text": each} for each in summaries], **fields}
 
 
 def summary(delta: str, part: int, index: int | None = 0) -> dict[str, Any]:
@@ -499,10 +424,6 @@ def test_a_turn_that_is_cut_runs_no_calls(status: dict[str, Any]) -> None:
     first = "incomplete" if status.get("status") == "incomplete" else "discarded"
     assert [made.abandoned for made in found.turn.dropped] == [first, "incomplete"]
     assert (found.turn.stop_reason, found.turn.stop_word) == ("length", "incomplete")
-
-
-def custom(written: str = "", **fields: Any) -> dict[str, Any]:
-    return {"type": "custom_tool_call", "call_id": "a", "name": "sql", "input": written, **fields}
 
 
 @pytest.mark.parametrize(
@@ -948,269 +869,3 @@ def test_no_bytes_break_the_decoder(body: bytes) -> None:
     found = outcome(OpenAIResponsesDecoder(), [body])
     assert isinstance(found.error, ModelError) or b"[DONE]" in body  # which alone ends a turn, an empty one
     assert found.turn is None or not found.turn.items
-
-
-# Requests
-
-
-def sent(*history: Any) -> list[dict[str, Any]]:
-    written: list[dict[str, Any]] = encode_request(TurnRequest(tuple(history)), "m")["input"]
-    return written
-
-
-SPEC = ToolSpec("search", "Searches.", {"type": "object", "properties": {"q": {"type": "string"}}})
-
-
-def test_a_plain_request_stores_nothing_and_asks_for_what_goes_back() -> None:
-    assert encode_request(TurnRequest((user("hi"),), instructions=""), "m") == {
-        "model": "m",
-        "input": [{"type": "message", "role": "user", "content": "hi"}],
-        "stream": True,
-        "store": False,
-        "include": ["reasoning.encrypted_content"],
-    }
-
-
-@pytest.mark.parametrize(
-    ("model", "reasons"),
-    [
-        ("gpt-4o", False), ("gpt-4.1-mini", False), ("openai/gpt-4o", False), ("ft:gpt-4o:us", False),
-        ("gpt-5-chat-latest", False), ("chatgpt-4o-latest", False), ("gpt-3.5-turbo", False),
-        ("gpt-5", True), ("o4-mini", True), ("gpt-5.1-chat-latest", True), ("grok-4", True), ("my-gpt-4-like", True),
-    ],
-)  # fmt: skip
-def test_models_that_never_reason_are_not_asked_for_it(model: str, reasons: bool) -> None:
-    assert ("include" in encode_request(TurnRequest(()), model)) == reasons
-
-
-def test_all_wishes_are_written(caplog: pytest.LogCaptureFixture) -> None:
-    answer = {"title": "The City!", "type": "object", "properties": {"name": {"type": "string"}}}
-    with caplog.at_level(logging.WARNING, "streamkit"):
-        body = encode_request(
-            TurnRequest(
-                (user("hi"),),
-                (
-                    SPEC,
-                    ToolSpec("find", "Finds.", SPEC.parameters, strict=True),
-                    ToolSpec("any", "", {"x": 1}, strict=True),
-                ),
-                instructions="Be brief.",
-                tool_choice="required",
-                parallel_calls=False,
-                max_output_tokens=9,
-                temperature=0.0,
-                stop=("END",),
-                output=answer,
-                reasoning_effort="low",
-            ),
-            "m",
-        )
-    assert [message.partition(":")[0] for message in caplog.messages] == [
-        "openai_responses has no stop texts",
-        "the parameters of any cannot be a strict schema",
-    ]
-    strict = {**SPEC.parameters, "required": ["q"], "additionalProperties": False}
-    assert body.pop("tools") == [
-        {
-            "type": "function",
-            "name": "search",
-            "description": "Searches.",
-            "parameters": SPEC.parameters,
-            "strict": False,
-        },
-        {"type": "function", "name": "find", "description": "Finds.", "parameters": strict, "strict": True},
-        {"type": "function", "name": "any", "description": "", "parameters": {"x": 1}, "strict": False},
-    ]
-    schema = {"type": "object", "properties": answer["properties"], "required": ["name"], "additionalProperties": False}
-    assert body == {
-        **encode_request(TurnRequest((user("hi"),)), "m"),
-        "instructions": "Be brief.",
-        "tool_choice": "required",
-        "parallel_tool_calls": False,
-        "max_output_tokens": 9,
-        "temperature": 0.0,
-        "reasoning": {"effort": "low"},
-        "text": {"format": {"type": "json_schema", "name": "The_City", "schema": schema, "strict": True}},
-    }
-
-
-def test_a_schema_that_cannot_be_strict_is_a_hint() -> None:
-    body = encode_request(TurnRequest((), output={"type": "array"}), "m")
-    assert body["text"]["format"] == {
-        "type": "json_schema",
-        "name": "answer",
-        "schema": {"type": "array"},
-        "strict": False,
-    }
-
-
-@pytest.mark.parametrize(
-    ("choice", "written"),
-    [("none", "none"), ("required", "required"), ("search", {"type": "function", "name": "search"}), ("auto", None)],
-)
-def test_the_choice_of_tools_is_written_as_the_dialect_has_it(choice: str, written: object) -> None:
-    assert encode_request(TurnRequest((), (SPEC,), tool_choice=choice), "m").get("tool_choice") == written
-    assert "tool_choice" not in encode_request(TurnRequest((), tool_choice=choice), "m")
-
-
-def test_extra_goes_over_everything_else() -> None:
-    body = encode_request(
-        TurnRequest((), temperature=1.0, extra={"temperature": 0.5, "store": True, "include": []}), "m"
-    )
-    assert (body["temperature"], body["store"], body["include"]) == (0.5, True, [])
-
-
-PNG = b"\x89PNG\r\n\x1a\nrest"
-PICTURE = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgpyZXN0", "detail": "auto"}
-
-
-def test_images_are_sent_in_messages_and_in_results() -> None:
-    assert sent(
-        user("What is it?", image(PNG), image("https://example.org/a.png")),
-        user("", image(PNG)),
-        ToolCall("a", "f", "{}"),
-        ToolOutput("a", "f", "Look:", images=(image(PNG),)),
-        ToolCall("b", "f", "", custom=True),
-        ToolOutput("b", "f", "", images=(image(PNG),), custom=True),
-    ) == [
-        {
-            "type": "message",
-            "role": "user",
-            "content": [
-                PICTURE,
-                {**PICTURE, "image_url": "https://example.org/a.png"},
-                {"type": "input_text", "text": "What is it?"},
-            ],
-        },
-        {"type": "message", "role": "user", "content": [PICTURE]},
-        {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"},
-        {"type": "function_call_output", "call_id": "a", "output": [{"type": "input_text", "text": "Look:"}, PICTURE]},
-        {"type": "custom_tool_call", "call_id": "b", "name": "f", "input": ""},
-        {"type": "custom_tool_call_output", "call_id": "b", "output": [PICTURE]},
-    ]
-
-
-def written(text: str, **fields: Any) -> dict[str, Any]:
-    content = [{"type": "output_text", "text": text, "annotations": []}]
-    return {"type": "message", "role": "assistant", "content": content, **fields}
-
-
-def test_items_of_other_dialects_go_without_what_is_theirs() -> None:
-    theirs = {"anthropic": {"signature": "s"}}
-    assert sent(
-        user("hi"),
-        user(""),
-        assistant(" "),
-        Reasoning("Hm", "trace", theirs),
-        Reasoning("Hm"),
-        Message("assistant", "a", opaque=theirs),
-        ProviderTool("x", "search", opaque={"anthropic": {"type": "server_tool_use"}}),
-        UnknownItem({"type": "x"}, "anthropic"),
-        UnknownItem({"type": "x"}),
-        ToolCall("functions.f:0", "f", "", opaque=theirs),
-        ToolOutput("functions.f:0", "f", ""),
-    ) == [
-        {"type": "message", "role": "user", "content": "hi"},
-        written("a"),
-        {"type": "function_call", "call_id": "call_d6bdd4de328a22edd610f954", "name": "f", "arguments": "{}"},
-        {"type": "function_call_output", "call_id": "call_d6bdd4de328a22edd610f954", "output": ""},
-    ]
-
-
-def test_a_turn_goes_back_as_it_came() -> None:
-    thought = reasoning("Look up.", "Then tell.", id="rs_1", encrypted_content="x")
-    searched = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search"}}
-    said = message("a", id="msg_1", phase="commentary", status="completed", role="assistant")
-    caller = {"type": "program", "caller_id": "p"}
-    called = call(OBJECT, id="fc_1", caller=caller, namespace=None, status="completed")
-    output = (thought, searched, said, called)
-    turn = read(*(done(item, index) for index, item in enumerate(output)), completed(*output)).turn
-    history = append_turn((user("hi"),), turn, [Value("a", "f", 1, "1")])
-    assert sent(*history) == [
-        {"type": "message", "role": "user", "content": "hi"},
-        thought,
-        searched,
-        written("a", id="msg_1", status="completed", phase="commentary"),
-        {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "f", "arguments": OBJECT, "caller": caller},
-        {"type": "function_call_output", "call_id": "a", "output": "1", "caller": caller},
-    ]
-
-
-@pytest.mark.parametrize("thought", [{"encrypted_content": None}, {"content": []}, {}])
-def test_reasoning_that_cannot_go_back_takes_the_ids_behind_it_along(thought: dict[str, Any]) -> None:
-    turn = read(
-        done(reasoning("Hm", id="rs_1", **thought)),
-        done(message("a", id="msg_1"), 1),
-        done(call(OBJECT, id="fc_1"), 2),
-        done({"type": "web_search_call", "id": "ws_1"}, 3),
-        completed(),
-    ).turn
-    assert [(item["type"], item.get("id")) for item in sent(*turn.items)] == [
-        ("message", None), ("function_call", None), ("web_search_call", "ws_1")
-    ]  # fmt: skip
-
-
-def test_plain_reasoning_goes_back_to_who_gave_it() -> None:
-    thought = {"type": "reasoning", "id": "r", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm"}]}
-    assert sent(*read(done(thought), text("a", 1), completed()).turn.items) == [thought, written("a")]
-
-
-def test_reasoning_that_nothing_follows_is_left_out() -> None:
-    thought = reasoning(id="rs_1", encrypted_content="x")
-    turn = read(done(thought), incomplete({"reason": "max_output_tokens"}, thought)).turn
-    assert sent(user("hi"), *turn.items, user("go on")) == sent(user("hi"), user("go on"))
-
-
-def test_an_id_that_comes_again_in_a_later_turn_is_another_one_and_names_are_those_of_tools() -> None:
-    turn = (ToolCall("call_0", "functions.f", "{}"), ToolOutput("call_0", "functions.f", "1"))
-    one, first, two, second = sent(*turn, *turn)
-    assert (one["call_id"], one["name"]) == (first["call_id"], "functions_f") == ("call_0", "functions_f")
-    assert two["call_id"] == second["call_id"] != "call_0"
-
-
-@pytest.mark.parametrize(
-    ("item", "goes_back"),
-    [
-        (call(OBJECT, id="fc_1"), True),
-        (call(OBJECT, id="call_1"), False),
-        (custom("x", id="ctc_1"), True),
-        (custom("x", id="fc_1"), False),
-        (message("a", id="msg_1"), True),
-        (message("a", id="m1"), False),
-    ],
-)
-def test_an_id_goes_back_only_where_it_is_of_the_kind_that_is_taken(item: dict[str, Any], goes_back: bool) -> None:
-    (back,) = sent(*read(done(item), completed()).turn.items)
-    assert back.get("id") == (item["id"] if goes_back else None)
-
-
-@pytest.mark.parametrize("case", cases("stream_openai_responses.json"))
-def test_what_a_case_wants_sent_back_is_sent(case: dict[str, Any]) -> None:
-    items = sent(*outcome(OpenAIResponsesDecoder(), case_body(case)).turn.items)
-    for item, wanted in zip(items, case["expect"].get("replay", []), strict=False):
-        assert {key: item[key] for key in wanted} == wanted
-
-
-# The model
-
-
-async def test_a_turn_is_asked_for_at_the_address_that_is_given() -> None:
-    async with serve(answer(sse(text("Hi"), completed()))) as server:
-        turn = await openai_responses("m", base_url=f"{server.url}/?version=1", api_key="a-key").stream_turn(
-            TurnRequest((user("hi"),))
-        )
-    assert (turn.text, turn.stop_reason, turn.model) == ("Hi", "stop", "m")
-    (asked,) = server.asked
-    assert (asked.target, asked.headers["authorization"]) == ("/v1/responses?version=1", "Bearer a-key")
-    assert asked.body == encode_request(TurnRequest((user("hi"),)), "m")
-
-
-async def test_the_key_comes_from_the_environment_when_a_turn_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    body = answer(sse(text("Hi"), completed()))
-    async with serve(body, body) as server:
-        model = openai_responses("m", base_url=server.url)
-        await model.stream_turn(TurnRequest((user("hi"),)))
-        monkeypatch.setenv("OPENAI_API_KEY", "from-environment")
-        await model.stream_turn(TurnRequest((user("hi"),)))
-    assert [asked.headers.get("authorization") for asked in server.asked] == [None, "Bearer from-environment"]
