@@ -316,7 +316,7 @@ class _Execution:
         """Whatever the tool made of inner runs that wait is not what it gives when they have ended."""
         if self._journal is not None:
             with anyio.CancelScope(shield=True):
-                await self._journal.pause_call(place.execution_id, paused)
+                await self._journal.pause_call(place.call, place.execution_id, paused)
         self._leave_pending(place, paused.result(place.call))
 
     async def _end(self, place: Place, result: Value | Failure, out: Sink[ToolEvent], seconds: float = 0.0) -> None:

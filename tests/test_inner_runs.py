@@ -425,15 +425,22 @@ async def test_a_call_that_was_paused_and_then_cut_off_is_told() -> None:
     assert (result.kind, state.ended) == ("interrupted", "answer")
 
 
-async def test_what_is_hidden_stays_hidden_where_a_call_waits_inside() -> None:
+@pytest.mark.parametrize(("hidden", "secret"), [("send", b"Ann"), ("assistant", b'"mail')])
+async def test_what_is_hidden_stays_hidden_where_a_call_waits_inside(hidden: str, secret: bytes) -> None:
     def redact(name: str, value: Any) -> Any:
-        return "***" if name == "send" else value
+        return "***" if name == hidden else value
 
     journal, outer, inner = memory_journal(redact=redact), outer_model(), inner_model()
-    await drive(journal, outer, Toolkit(assistant(inner)), {})
-    written = msgspec.json.encode(await journal.store.read("r"))
-    assert b"CallPaused" in written or b"call_paused" in written
-    assert b"Ann" not in written
+    toolkit = Toolkit(assistant(inner))
+    await drive(journal, outer, toolkit, {})
+    assert secret not in msgspec.json.encode(await journal.store.read("r"))
+    async with journal.drive("r") as run:
+        state = run.conversation
+    assert state is not None
+    _, state = await drive(journal, outer, toolkit, {each: Allow() for each in state.undecided})
+    (result,) = [item for item in state.history if isinstance(item, ToolOutput)]
+    assert (deeds.count("send Ann"), state.ended) == (0, "answer")
+    assert ("may have happened" in result.text) == (hidden == "assistant")
 
 
 async def test_a_pause_that_was_written_down_last_is_one_inside_too() -> None:

@@ -161,11 +161,10 @@ class RunLog:
         self._paused.pop(execution_id, None)
         await self._write(entry, durable=True)
 
-    async def pause_call(self, execution_id: str, paused: Paused) -> None:
+    async def pause_call(self, call: ToolCall, execution_id: str, paused: Paused) -> None:
         """A call has to wait for calls of its inner runs; when this returns, that survives a crash."""
         self._paused[execution_id] = paused
-        tool = self._started[execution_id].tool
-        seen = paused if self._redaction is None else _redacted_pause(paused, tool, self._redaction)
+        seen = paused if self._redaction is None else _redacted_pause(paused, call, self._redaction)
         if seen is not None:
             await self._write(CallPaused(execution_id, seen), durable=True)
 
@@ -365,7 +364,7 @@ def _redacted(turn: Turn, redaction: Redaction | None) -> Turn:
 
 def _redacted_state(state: Conversation, redaction: Redaction) -> Conversation:
     waiting = state.waiting
-    seen = {key: _redacted_pause(paused, waiting[key].name, redaction) for key, paused in state.paused.items()}
+    seen = {key: _redacted_pause(paused, waiting[key], redaction) for key, paused in state.paused.items()}
     return msgspec.structs.replace(
         redaction.conversation(state),
         turn=state.turn and _redacted(state.turn, redaction),
@@ -373,13 +372,14 @@ def _redacted_state(state: Conversation, redaction: Redaction) -> Conversation:
     )
 
 
-def _redacted_pause(paused: Paused, tool: str, redaction: Redaction) -> Paused | None:
-    """None where the call cannot go on, since the arguments that somebody gave it are hidden."""
-    if paused.arguments is not None and redaction.arguments(tool, paused.arguments) != paused.arguments:
+def _redacted_pause(paused: Paused, call: ToolCall, redaction: Redaction) -> Paused | None:
+    """None where something is hidden of the call: then it cannot go on, and its inner runs may tell what it was."""
+    given = paused.arguments
+    if redaction.item(call) is not call or (given is not None and redaction.arguments(call.name, given) != given):
         return None
     return msgspec.structs.replace(
         paused,
-        waits={execution_id: _redacted_item(call, redaction) for execution_id, call in paused.waits.items()},
+        waits={execution_id: _redacted_item(each, redaction) for execution_id, each in paused.waits.items()},
         runs=tuple(msgspec.structs.replace(run, state=_redacted_state(run.state, redaction)) for run in paused.runs),
     )
 
