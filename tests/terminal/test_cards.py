@@ -16,15 +16,7 @@ from streamkit.terminal.blocks import Describe, Run, as_it_is
 from streamkit.terminal.card_screen import CardScreen
 from streamkit.terminal.prints import Printed
 from streamkit.terminal.rows import wrapped
-from streamkit.tool_events import (
-    ApprovalRequested,
-    Failure,
-    Intermediate,
-    Output,
-    RunEvent,
-    ToolStarted,
-    Value,
-)
+from streamkit.tool_events import ApprovalRequested, Failure, Intermediate, Output, RunEvent, ToolStarted, Value
 from streamkit.turns import (
     ReasoningDelta,
     RefusalDelta,
@@ -40,6 +32,7 @@ from streamkit.turns import (
 )
 
 from .emulator import Emulator, TerminalFile
+from .shown_events import DATA, TEXT, ran, within, written
 
 
 def screen_of(width: int = 80, height: int = 24, describe: Describe = as_it_is) -> tuple[CardScreen, Emulator]:
@@ -60,19 +53,6 @@ async def seen(
         await screen.end()
     await screen.say()
     return "\n".join(line for line in emulator.lines if line.strip())
-
-
-def written(tool: str, *deltas: str, call_id: str = "a") -> list[RunEvent]:
-    return [ToolInputStart(call_id, tool), *(ToolInputDelta(call_id, delta) for delta in deltas)]
-
-
-def ran(tool: str, arguments: dict[str, Any], *intermediates: Any, text: str = "done") -> list[RunEvent]:
-    data = [Intermediate("a", tool, each) for each in intermediates]
-    return [ToolStarted("x", "a", tool, arguments), *data, Output("a", tool, Value("a", tool, text, text))]
-
-
-def within(*events: RunEvent, call_id: str = "outer") -> list[RunEvent]:
-    return [Intermediate(call_id, "agent", None, event) for event in events]
 
 
 # Calls while they are written
@@ -367,23 +347,6 @@ async def test_a_terminal_that_becomes_narrower_keeps_nothing_of_the_frames_befo
     assert emulator.text.count("copy") == 1
     assert emulator.shows_cursor
     assert emulator.wraps
-
-
-TEXT = st.text(st.characters(exclude_categories=())) | st.sampled_from(
-    [
-        "\x1b[2J",
-        "\x1b]0;title\x07",
-        "\r\rover",
-        "[bold]x[/bold]",
-        "\u202eabc",
-        "a\tb\r\nc",
-        "世界" * 30,
-        "👩‍👩‍👧" * 9,
-        "\ud83d",
-        "x" * 300,
-    ]
-)
-DATA = st.one_of(TEXT, st.integers(), st.dictionaries(TEXT, TEXT, max_size=3), st.binary(), st.none())
 
 
 def anything() -> st.SearchStrategy[RunEvent]:

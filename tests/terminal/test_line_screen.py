@@ -27,7 +27,7 @@ from streamkit.turns import (
     TurnStarted,
 )
 
-from .test_cards import TEXT, within, written
+from .shown_events import TEXT, within, written
 
 
 async def lines(*events: object) -> list[str]:
