@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import socket
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,9 +13,8 @@ import anyio
 import httpx2
 import uvicorn
 
-from streamkit import Model, StreamkitError
-from streamkit.local import local_model
-from streamkit.providers import named
+from streamkit import StreamkitError
+from streamkit.local import open_model
 
 from .recipe import chat, site
 from .scripted import Scripted
@@ -38,7 +36,7 @@ async def main(options: argparse.Namespace) -> None:
         folder, url = options.folder or Path(temporary), f"http://127.0.0.1:{listening.getsockname()[1]}"
         folder.mkdir(parents=True, exist_ok=True)
         async with (
-            model_called(options.model) as model,
+            open_model(options.model, scripted=Scripted) as model,
             httpx2.AsyncClient(base_url=url, trust_env=False) as archive,
         ):
             print(f"{url} (Ctrl-C ends it)", flush=True)
@@ -51,18 +49,13 @@ async def main(options: argparse.Namespace) -> None:
 
 def listen(port: int) -> socket.socket:
     """A socket whose connections send each piece at once: else the kernel holds it back until the last one is taken."""
-    listening = socket.create_server(("127.0.0.1", port))
+    try:
+        listening = socket.create_server(("127.0.0.1", port))
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+        raise OSError(f"port {port} of 127.0.0.1 cannot be had: {why}; --port 0 takes a free one") from error
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
-
-
-@asynccontextmanager
-async def model_called(name: str) -> AsyncIterator[Model]:
-    if name == "local":
-        async with local_model() as model:
-            yield model
-    else:
-        yield Scripted() if name == "scripted" else named.model(name)
 
 
 def run() -> int:

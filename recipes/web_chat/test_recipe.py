@@ -205,5 +205,6 @@ def test_a_port_that_is_taken_is_said_in_one_line() -> None:
         command = [*COMMAND[:-1], str(taken.getsockname()[1])]
         run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert run.returncode == 1
-    assert run.stderr.startswith("streamkit: ")
+    assert run.stderr.startswith(f"streamkit: port {command[-1]} of 127.0.0.1 cannot be had: ")
+    assert run.stderr.endswith("; --port 0 takes a free one\n")
     assert run.stderr.count("\n") == 1

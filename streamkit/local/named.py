@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from ..errors import DefinitionError
 from ..providers import named
 from ..providers.model import Model
 from .model import local_model
@@ -22,5 +23,7 @@ async def open_model(name: str, **own: Callable[[], Model]) -> AsyncIterator[Mod
     elif name == "local":
         async with local_model() as model:
             yield model
+    elif ":" not in name:
+        raise DefinitionError(f"{name!r} is no model: write {', '.join(['local', *own])}, or PROVIDER:MODEL")
     else:
         yield named.model(name)
