@@ -19,6 +19,7 @@ from ..items import ProviderTool, UnknownItem, Usage
 from ..tool_input import InputDelta, InputEnd, InputOpaque, InputStart, as_text
 from ..turn_builder import NextItem, Part, ReasoningOpaque, TextOpaque, UsageReported
 from ..turns import ReasoningDelta, TextDelta
+from .anthropic_blocks import Block
 from .dialect import DialectDecoder
 from .failures import parsed
 from .stop_words import graver, gravity
@@ -57,17 +58,6 @@ _READ_KINDS = ("text", "tool_use", *THOUGHT_KINDS)
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
-class _Block:
-    """A content block that is open. raw: as it began, with what its deltas added. pieces: the text of its input."""
-
-    __slots__ = ("kind", "pieces", "raw")
-
-    def __init__(self, raw: dict[str, Any]) -> None:
-        self.raw = raw
-        self.kind: str = raw["type"] if isinstance(raw.get("type"), str) else ""
-        self.pieces: list[str] = []
-
-
 class AnthropicDecoder(DialectDecoder[_Event]):
     """The bytes of a streamed message to parts."""
 
@@ -75,7 +65,7 @@ class AnthropicDecoder(DialectDecoder[_Event]):
 
     def __init__(self) -> None:
         super().__init__(_Event)
-        self._blocks: dict[int | None, _Block] = {}  # those that are open
+        self._blocks: dict[int | None, Block] = {}  # those that are open
         self._open_thoughts = 0  # among them
         self._calls_at: set[int | None] = set()  # the indexes whose block is a call, or was one
         self._unread: set[int | None] = set()  # the indexes of those that are told in one piece, when they have ended
@@ -144,7 +134,7 @@ class AnthropicDecoder(DialectDecoder[_Event]):
 
     def _start_block(self, index: int | None, raw: dict[str, Any], parts: list[Part]) -> None:
         self._stop_block(index, parts)  # some servers count anew
-        block = _Block(raw)
+        block = Block(raw)
         # Two texts in a row stay two. But the signature of thinking that is still open must find its way back.
         if (block.kind == "text" and not self._open_thoughts) or block.kind in THOUGHT_KINDS:
             parts.append(NextItem())
@@ -164,22 +154,22 @@ class AnthropicDecoder(DialectDecoder[_Event]):
             case {"type": "tool_use"}:
                 _start_call(index, raw, parts)
 
-    def _add_unread(self, block: _Block, delta: _Delta, data: str) -> None:
+    def _add_unread(self, block: Block, delta: _Delta, data: str) -> None:
         if delta.type == "input_json_delta":
             block.pieces.append(as_text(delta.partial_json))
             return
         told = whole(parsed(data))  # a field that is not among those of _Delta may be all that matters
         for key, value in told["delta"].items() if isinstance(told, dict) else ():
             if key != "type":
-                block.raw[key] = _grown(block.raw.get(key), value)
+                block.field(key).add(value)
 
-    def _read_rare_delta(self, block: _Block | None, delta: _Delta, data: str, parts: list[Part]) -> None:
+    def _read_rare_delta(self, block: Block | None, delta: _Delta, data: str, parts: list[Part]) -> None:
         if block is not None and delta.type == "signature_delta":
-            known = block.raw.get("signature")
-            if known != delta.signature:  # some servers send it twice
-                block.raw["signature"] = _grown(known, delta.signature)
+            signature = delta.signature
+            if signature is not None and not block.field("signature").is_whole(signature):  # some servers send it twice
+                block.field("signature").add(signature)
         elif block is not None and delta.type == "citations_delta":
-            block.raw["citations"] = _grown(block.raw.get("citations"), [delta.citation])
+            block.field("citations").add([delta.citation])
         elif delta.type not in ("text_delta", "input_json_delta", "thinking_delta"):  # these were empty
             self.read_unknown(parsed(data), parts)
 
@@ -194,9 +184,9 @@ class AnthropicDecoder(DialectDecoder[_Event]):
         else:
             self._tell_block(block, parts)
 
-    def _tell_block(self, block: _Block, parts: list[Part]) -> None:
+    def _tell_block(self, block: Block, parts: list[Part]) -> None:
         """What is known of a block when it has ended."""
-        raw = block.raw
+        raw = block.whole()
         match block.kind:
             case "thinking" | "redacted_thinking":
                 parts.append(ReasoningOpaque(_without(raw, "type", "thinking"), DIALECT))
@@ -214,7 +204,7 @@ class AnthropicDecoder(DialectDecoder[_Event]):
             case _:
                 parts.append(UnknownItem(raw, DIALECT))
 
-    def _call_of_provider(self, block: _Block) -> ProviderTool:
+    def _call_of_provider(self, block: Block) -> ProviderTool:
         raw, text = block.raw, "".join(block.pieces)
         call_id, name = str(raw.get("id") or ""), str(raw.get("name") or block.kind)
         self._tool_names[call_id] = name
@@ -283,11 +273,6 @@ def _start_call(index: int | None, raw: dict[str, Any], parts: list[Part]) -> No
         parts.append(InputOpaque(opaque, DIALECT, index))
     if given:  # some servers send all of it here
         parts.append(InputDelta(given if isinstance(given, str) else json.dumps(given, ensure_ascii=False), index))
-
-
-def _grown(known: Any, piece: Any) -> Any:
-    """What a field holds with its next piece: texts and lists grow, everything else is replaced."""
-    return known + piece if type(known) is type(piece) and type(known) in (str, list) else piece
 
 
 def _without(raw: dict[str, Any], *keys: str) -> dict[str, Any]:
