@@ -49,7 +49,7 @@ async def test_a_run_of_which_nothing_is_shown_does_nothing() -> None:
     log = RunLog(memory_journal().store, "r", events=True, redaction=None)
     for _ in range(2):
         with anyio.move_on_after(0.01) as scope:
-            await log.until_shown()
+            await log.until_kept()
         assert scope.cancelled_caught
         assert log.show(TextDelta("a")) is None
-        await log.until_shown()
+        await log.until_kept()

@@ -121,7 +121,7 @@ def driver() -> str:
 
 async def _flush(log: RunLog) -> None:
     while True:
-        await log.until_shown()  # a thousand runs that wait for their models cost nothing meanwhile
+        await log.until_kept()  # a thousand runs that wait for their models cost nothing meanwhile
         await anyio.sleep(FLUSH_SECONDS)
         await log.flush()
 

@@ -44,11 +44,12 @@ class RunLog:
         self._redaction = redaction
         self._is_over = self._loops = False
         self._pending: list[Entry] = []
-        self._is_quiet = True  # nothing was shown since `until_shown` was called last
-        self._something_shown = anyio.Event()
+        self._is_quiet = True  # nothing was kept back since `until_kept` was called last
+        self._something_kept = anyio.Event()
         self._held: int | None = None  # the place among them of the end of a turn that nobody has taken yet
         self._written: History = ()  # of the state that was saved last, as it was given
         self._saved: Conversation | None = None  # what need not be saved again
+        self._found: Conversation | None = None  # what is written, but for results; None if unsure
         self._verdicts: dict[str, Decided] = {}
         self._started: dict[str, CallStarted] = {}
         self._paused: dict[str, Paused] = {}  # of calls that did not start again since
@@ -75,7 +76,7 @@ class RunLog:
             self.conversation = self._settle_what_is_known(self.conversation, self.conversation.turn)
             if self.conversation.turn is None:
                 return  # settled only now: the next turn must not be written behind one that waits for its results
-        self._saved = self.conversation
+        self._saved = self._found = self.conversation
 
     async def _read_owed(self, settled: int) -> tuple[RunEvent, ...]:
         unclosed = Unclosed()
@@ -97,7 +98,10 @@ class RunLog:
                 if state.turn is None:
                     self._forget_calls()
             case TurnTaken(turn=turn):
-                self.conversation = (self.conversation or Conversation()).take(turn)
+                before = self.conversation or Conversation()
+                if before.turn is not None:  # the state after it was lost: it is what its results give
+                    before = self._settle_what_is_known(before, before.turn)
+                self.conversation = before.take(turn)
             case Decided() if entry.reason != HIDDEN:  # else somebody has to decide again
                 self._verdicts[entry.execution_id] = entry
             case CallStarted():
@@ -174,8 +178,7 @@ class RunLog:
 
     async def finish_call(self, execution_id: str, result: Value | Failure, seconds: float) -> None:
         """A call has its result; when this returns, that survives a crash."""
-        entry = self._finish(execution_id, result, seconds)
-        self._numbers[execution_id] = await self._write(entry, durable=True)
+        await self._write(self._finish(execution_id, result, seconds), durable=True)
 
     def _finish(self, execution_id: str, result: Value | Failure, seconds: float) -> CallFinished:
         entry = CallFinished(execution_id, self._redaction.result(result) if self._redaction else result, seconds)
@@ -208,17 +211,22 @@ class RunLog:
 
         results: of those that shall not run, also not when somebody goes on after a crash.
         """
-        self._saved = None
+        found, self._found, self._saved = self._found, None, None
         execution_ids = {call.call_id: f"{call.turn_id}.{call.place}" for call in turn.calls}
-        entries: list[Entry] = [TurnTaken(_redacted(turn, self._redaction))]
-        entries += (self._finish(execution_ids[result.call_id], result, 0.0) for result in results)
-        last = await self._write(*entries, durable=False)
-        self._numbers |= {execution_ids[result.call_id]: last - after for after, result in enumerate(reversed(results))}
+        taken = TurnTaken(_redacted(turn, self._redaction))
+        finished = [self._finish(execution_ids[result.call_id], result, 0.0) for result in results]
+        await self._write(taken, *finished, durable=False)
+        if found is not None and found.turn is None and len(finished) < len(turn.calls):
+            self._found = found.take(taken.turn)  # durable by the time when the other calls have their results
 
     async def save(self, state: Conversation) -> None:
-        """The loop has come to this state; when this returns, that survives a crash."""
+        """The loop has come to this state; when this returns, that survives a crash.
+
+        What would be found all the same, since its turn and all results of that are written, is not waited for.
+        """
         if state == self._saved:
             return
+        would_be_found = self._would_be_found(state)
         kept = _shared(self._written, state.history)
         written = msgspec.structs.replace(state, history=state.history[kept:])
         if self._redaction is not None:
@@ -226,9 +234,23 @@ class RunLog:
         self.conversation = state
         if state.turn is None:
             self._forget_calls()
-        self._written, self._saved = (), None  # whoever is cancelled does not know what stands there
-        await self._write(StateSaved(kept, written), durable=True)
-        self._written, self._saved = state.history, state
+        if would_be_found:
+            self._held = None
+            self._keep(StateSaved(kept, written))
+        else:
+            self._know_nothing()  # whoever is cancelled does not know what stands there
+            await self._write(StateSaved(kept, written), durable=True)
+        self._written, self._saved, self._found = state.history, state, state
+
+    def _would_be_found(self, state: Conversation) -> bool:
+        found = self._found
+        if found is None or found.turn is None or not found.waiting.keys() <= self._numbers.keys():
+            return False
+        return self._settle_what_is_known(found, found.turn) == state
+
+    def _know_nothing(self) -> None:
+        """The next state is written whole."""
+        self._written, self._saved, self._found = (), None, None
 
     def show(self, event: RunEvent) -> Awaitable[None] | None:
         """An event goes to the consumer. Gives what is left to await, mostly None."""
@@ -238,10 +260,7 @@ class RunLog:
                 self._held = len(self._pending)
             elif self._held is not None and isinstance(seen, TurnStarted | ToolEvent):
                 self._held = None  # a step that takes no turns
-            self._pending.append(Shown(seen))
-            if self._is_quiet:
-                self._is_quiet = False
-                self._something_shown.set()
+            self._keep(Shown(seen))
             if len(self._pending) >= BATCH:
                 return self.flush()
         return None
@@ -273,10 +292,17 @@ class RunLog:
         finally:
             self._loops = False
 
-    async def until_shown(self) -> None:
-        """Return when an event is shown, or was since this was called last."""
-        await self._something_shown.wait()
-        self._is_quiet, self._something_shown = True, anyio.Event()
+    def _keep(self, entry: Entry) -> None:
+        """Keep an entry back until something durable takes it along, or `flush` is called."""
+        self._pending.append(entry)
+        if self._is_quiet:
+            self._is_quiet = False
+            self._something_kept.set()
+
+    async def until_kept(self) -> None:
+        """Return when something is kept back, or was since this was called last."""
+        await self._something_kept.wait()
+        self._is_quiet, self._something_kept = True, anyio.Event()
 
     async def flush(self) -> None:
         """Write what is kept back.
@@ -289,19 +315,25 @@ class RunLog:
         if entries:
             await self._append(entries, durable=False, carries=True)
 
-    async def _write(self, *entries: Entry, durable: bool) -> int:
+    async def _write(self, *entries: Entry, durable: bool) -> None:
         kept, self._pending, self._held = self._pending, [], None
-        return await self._append([*kept, *entries], durable=durable, carries=bool(kept))
+        await self._append([*kept, *entries], durable=durable, carries=bool(kept))
 
-    async def _append(self, entries: Sequence[Entry], *, durable: bool, carries: bool) -> int:
+    async def _append(self, entries: Sequence[Entry], *, durable: bool, carries: bool) -> None:
         """carries: what was kept back is among them, and must not be lost where its task is cancelled."""
         if self._is_over:
             raise JournalError(f"run {self.run_id} is driven no more: the block of journal.drive was left")
-        with anyio.CancelScope(shield=True) if carries else nullcontext():
-            last = await self._store.append(self.run_id, entries, durable=durable)
+        try:
+            with anyio.CancelScope(shield=True) if carries else nullcontext():
+                last = await self._store.append(self.run_id, entries, durable=durable)
+        except Exception:
+            self._know_nothing()
+            raise
+        for number, entry in enumerate(entries, last - len(entries) + 1):
+            if type(entry) is CallFinished:
+                self._numbers[entry.execution_id] = number
         if carries:
             await anyio.lowlevel.checkpoint_if_cancelled()
-        return last
 
 
 def check_driven(journal: object) -> None:

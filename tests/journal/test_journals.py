@@ -11,12 +11,12 @@ import pytest
 from streamkit.errors import JournalError, JournalMismatch, RunIsHeld, UnknownRun
 from streamkit.history import Conversation
 from streamkit.items import ToolCall, Usage, assistant, user
-from streamkit.journal.entry import Decided, Shown
+from streamkit.journal.entry import Decided, Entry, Shown
 from streamkit.journal.journals import Followed, Journal
 from streamkit.journal.log import HIDDEN, RunLog
 from streamkit.journal.memory import MemoryStore, memory_journal
 from streamkit.tool_events import Failure, Intermediate, Pending, Value
-from streamkit.turns import TextDelta, Turn
+from streamkit.turns import TextDelta, Turn, TurnEnded
 
 START = Conversation((user("Pay and read"),))
 
@@ -54,6 +54,150 @@ async def test_a_state_costs_what_is_new_in_it() -> None:
             state = state.say(user("y"))
             await run.save(state)
     assert sum(len(msgspec.json.encode(entry)) for entry in await store.read("r")) < 20_000
+
+
+class WatchedStore(MemoryStore):
+    """Knows what it was given, and whether that was to be durable.
+
+    cancels: cancelled as soon as something is kept. fails: keeps nothing.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: list[tuple[bool, list[str]]] = []
+        self.cancels = anyio.CancelScope()
+        self.fails = False
+
+    async def append(self, run_id: str, entries: Sequence[Entry], *, durable: bool) -> int:
+        self.given.append((durable, [type(entry).__name__ for entry in entries]))
+        if self.fails:
+            raise JournalError("the disk is full")
+        last = await super().append(run_id, entries, durable=durable)
+        self.cancels.cancel()
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        return last
+
+
+RESULTS: list[Value | Failure] = [Value("c0", "pay", 1, "1", Usage(5, 5)), Failure("c1", "pay", "failed", "no")]
+
+
+async def pay_both(run: RunLog) -> Conversation:
+    await run.save(START)
+    await run.take(turn())
+    for place, result in enumerate(RESULTS):
+        await start(run, place)
+        await run.finish_call(f"turn_1.{place}", result, 0.5)
+    return START.add(turn(), RESULTS)
+
+
+async def test_a_state_that_would_be_found_all_the_same_waits_for_no_disk() -> None:
+    store = WatchedStore()
+    async with Journal(store, events=False).drive("r") as run:
+        state = await pay_both(run)
+        store.given.clear()
+        await run.save(state)
+        assert store.given == []
+        await run.take(turn(2))
+        assert store.given == [(False, ["StateSaved", "TurnTaken"])]
+    async with Journal(store).drive("r") as run:
+        assert run.conversation == state.take(turn(2))
+
+
+async def test_a_state_that_waits_for_no_disk_is_found_where_it_was_lost() -> None:
+    store = MemoryStore()
+    async with Journal(store).drive("r") as run:
+        state = await pay_both(run)
+        await run.save(state)
+        found = RunLog(store, "r", events=True, redaction=None)
+        await found.load()
+        assert found.conversation == state
+
+
+async def test_a_state_that_was_lost_is_found_behind_the_next_turn_too() -> None:
+    store = WatchedStore()
+    async with Journal(store, events=False).drive("r") as run:
+        await run.save(state := await pay_both(run))
+        store.fails = True
+        with pytest.raises(JournalError):
+            await run.flush()
+        store.fails = False
+        await run.take(turn(2))
+    async with Journal(store).drive("r") as run:
+        assert run.conversation == state.take(turn(2))
+
+
+async def test_a_state_that_is_kept_back_is_written_soon() -> None:
+    store = WatchedStore()
+    async with Journal(store, events=False).drive("r") as run:
+        await run.save(await pay_both(run))
+        with anyio.fail_after(10):
+            await run.until_kept()
+        await run.flush()
+        assert store.given[-1] == (False, ["StateSaved"])
+
+
+async def test_a_state_that_is_kept_back_is_written_with_the_end_of_the_turn_before_it() -> None:
+    store = WatchedStore()
+    async with Journal(store).drive("r") as run:
+        state = await pay_both(run)
+        assert run.show(TurnEnded(turn(2))) is None  # of a turn that its step throws away
+        await run.save(state)
+        await run.flush()
+        assert store.given[-1] == (False, ["Shown", "StateSaved"])
+
+
+@pytest.mark.parametrize("hides", [False, True])
+async def test_a_state_that_would_not_be_found_is_durable(hides: bool) -> None:
+    store = WatchedStore()
+    told = Value("c0", "pay", {"card": "4711"}, '{"card":"4711"}')
+    async with Journal(store, events=False, redact=hide if hides else None).drive("r") as run:
+        state = await pay_both(run)
+        if hides:
+            await run.finish_call("turn_1.0", told, 0.5)
+            state = START.add(turn(), [told, RESULTS[1]])
+        else:
+            state = state.say(user("Go on"))
+        await run.save(state)
+        assert store.given[-1] == (True, ["StateSaved"])
+
+
+async def test_a_state_is_durable_whose_calls_did_not_run() -> None:
+    store = WatchedStore()
+    not_run = [Failure(f"c{place}", "pay", "cancelled", "the limit") for place in range(2)]
+    async with Journal(store, events=False).drive("r") as run:
+        await run.save(START)
+        await run.take(turn(), not_run)
+        await run.save(START.add(turn(), not_run))
+        assert store.given[-1] == (True, ["StateSaved"])
+
+
+async def test_a_state_is_written_whole_after_one_that_was_kept_back_was_lost() -> None:
+    store = WatchedStore()
+    async with Journal(store, events=False).drive("r") as run:
+        await run.save(state := await pay_both(run))
+        store.fails = True
+        with pytest.raises(JournalError):
+            await run.take(turn(2))
+        store.fails = False
+        await run.save(state := state.say(user("Go on")))
+    async with Journal(store).drive("r") as run:
+        assert run.conversation == state
+
+
+async def test_a_state_is_durable_where_nobody_knows_what_was_written_before() -> None:
+    store = WatchedStore()
+    async with Journal(store, events=False).drive("r") as run:
+        await run.save(START)
+        with anyio.CancelScope() as store.cancels:
+            await run.save(START.say(user("And?")))
+        assert store.cancels.cancelled_caught
+        await run.take(turn())
+        for place, result in enumerate(RESULTS):
+            await run.finish_call(f"turn_1.{place}", result, 0.5)
+        await run.save(state := START.add(turn(), RESULTS))
+        assert store.given[-1] == (True, ["StateSaved"])
+    async with Journal(store).drive("r") as run:
+        assert run.conversation == state
 
 
 async def test_a_turn_that_was_cut_off_is_found_with_the_results_it_had() -> None:
