@@ -18,7 +18,7 @@ from starlette.routing import Mount
 import streamkit
 from streamkit import RunEvent
 from streamkit.journal.memory import memory_journal
-from streamkit.testing import ScriptedModel, call, check_model
+from streamkit.testing import ScriptedModel, call, check_model, stop
 
 from .web.asgi import ask
 from .web.serving import JSON, json_request, text_of
@@ -180,3 +180,19 @@ async def test_a_test_of_ones_own_passes() -> None:
     scope["toolkit"] = streamkit.Toolkit(scope["download"])
     exec(example("async def test_the_report_is_fetched("), scope)
     await scope["test_the_report_is_fetched"]()
+
+
+async def test_a_field_is_shown_while_it_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    @streamkit.tool
+    async def write_file(path: str, content: str) -> str:
+        """Write a file."""
+        return path
+
+    written = call("write_file", {"path": "a.txt", "content": 'He said "Hi".\n'}, split=3)
+    cut = call("write_file", {"path": "b.txt", "content": "Hello"}, split=3, ends=False)
+    model = ScriptedModel([written], [cut, stop("length")])
+    scope: dict[str, Any] = {name: getattr(streamkit, name) for name in streamkit.__all__}
+    scope |= {"model": model, "toolkit": streamkit.Toolkit(write_file), "history": (streamkit.user("Go"),)}
+    code = compile(example('only="write_file"'), "README", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    await eval(code, scope)
+    assert capsys.readouterr().out == 'He said "Hi".\nHello\n(never written: incomplete)\n'
