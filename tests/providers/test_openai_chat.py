@@ -352,6 +352,16 @@ def test_an_id_that_is_a_number_is_an_id() -> None:
     assert read(delta(tool_calls=[call]), STOP).turn.calls[0].call_id == "7"
 
 
+def test_calls_with_null_as_a_text_for_an_id_have_none() -> None:
+    texts = ['{"x":1}', '{"x":2}']
+    calls = [{"id": "null", "function": {"name": "f", "arguments": text}} for text in texts]
+    made = read(delta(tool_calls=calls), STOP).turn.calls
+    assert [(call.call_id, call.arguments, call.problem) for call in made] == [
+        ("call_1_0", texts[0], None),
+        ("call_1_1", texts[1], None),
+    ]
+
+
 def test_a_field_of_another_type_does_not_cost_the_chunk() -> None:
     assert (
         read({"choices": [{"index": "0", "delta": {"content": "a", "refusal": 0}}], "usage": "none"}, STOP).turn.text
