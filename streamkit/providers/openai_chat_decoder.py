@@ -232,7 +232,7 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
 
 def _read_odd_piece(piece: CallPiece, parts: list[Part]) -> None:
     """A piece that begins a call, or is of plain text, or says what goes back with the call."""
-    call_id = text_or_none(piece.id)
+    call_id = None if piece.id == "null" else text_or_none(piece.id)  # Mistral wrote so where there was none
     if isinstance(piece.custom, dict):
         text, name = piece.custom.get("input"), piece.custom.get("name")
         parts.append(InputDelta(as_text(text), piece.index, call_id, text_or_none(name), custom=True))
