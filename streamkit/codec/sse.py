@@ -135,8 +135,6 @@ class SseDecoder(DecoderOnce):
 
     def _read(self, whole: bytes, events: list[str | Sse], *, bare: bool) -> None:
         """Add the events of whole blocks to events, up to the first that is broken."""
-        # Most events are one data line. Splitting at what stands before the next of them is the fastest way there is: a
-        # long separator is found sooner than a short one, and the name of the field is gone with it.
         try:
             text = whole.decode() if len(whole) <= self._limit_bytes else ""
         except UnicodeDecodeError:
@@ -144,21 +142,9 @@ class SseDecoder(DecoderOnce):
         if text.startswith("data: ") and text.find("\n") == len(text) - 2:  # one event, as servers send what is new
             events.append(text[6:-2])
             return
-        start = text[: text.find("data: ") + len("data: ")]  # of the first of them, and mostly of all
-        if start == "data: " or (bare and _is_name(start)):
-            lines = text.rstrip("\n").split(f"\n\n{start}")
-            lines[0] = lines[0].removeprefix(start)
-            if "\n" not in "".join(lines):
-                events += lines
-                return
-        if bare and text.startswith("event: "):
-            lines = text.rstrip("\n").split("\n\nevent: ")
-            lines[0] = lines[0].removeprefix("event: ")
-            data = [line.partition("\ndata: ")[2] for line in lines]
-            has_only_data = all(data) and "".join(lines).count("\n") == len(lines)  # one before the data, none else
-            if has_only_data and "\nevent: error\n" not in f"\n{text}":
-                events += data
-                return
+        if (data := _single_lines(text, bare=bare)) is not None:
+            events += data
+            return
         try:
             for block in whole.split(b"\n\n"):
                 lines_of_block = block.strip(b"\n")
@@ -172,6 +158,28 @@ class SseDecoder(DecoderOnce):
 
     def _too_long(self) -> DecodeError:
         return DecodeError(f"an event of the stream is longer than {self._limit_bytes} bytes")
+
+
+def _single_lines(text: str, *, bare: bool) -> list[str] | None:
+    """The data of whole events, each of which is one line of data; None where one of them is more than that.
+
+    Most are. Splitting at what stands before the next of them is the fastest way there is: a long separator is found
+    sooner than a short one, and the name of the field is gone with it. bare: a name may stand before the data.
+    """
+    start = text[: text.find("data: ") + len("data: ")]  # of the first of them, and mostly of all
+    if start == "data: " or (bare and _is_name(start)):
+        lines = text.rstrip("\n").split(f"\n\n{start}")
+        lines[0] = lines[0].removeprefix(start)
+        if "\n" not in "".join(lines):
+            return lines
+    if bare and text.startswith("event: "):
+        lines = text.rstrip("\n").split("\n\nevent: ")
+        lines[0] = lines[0].removeprefix("event: ")
+        data = [line.partition("\ndata: ")[2] for line in lines]
+        has_only_data = all(data) and "".join(lines).count("\n") == len(lines)  # one before the data, none else
+        if has_only_data and "\nevent: error\n" not in f"\n{text}":
+            return data
+    return None
 
 
 def _is_name(start: str) -> bool:
