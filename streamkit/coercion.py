@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote
 
 from .codec.strict_json import strict_json
 
@@ -88,6 +87,8 @@ def takes(field: Any, value: Any, schema: Schema, depth: int = 0) -> bool:
 
 def referred(reference: Any, schema: Schema) -> Any:
     """What a reference within the schema names; True, which takes anything, for every other one."""
+    from urllib.parse import unquote  # noqa: PLC0415 - it loads much, and few schemas refer to anything
+
     found: Any = schema
     if not isinstance(reference, str) or not reference.startswith("#"):
         return True
