@@ -20,6 +20,7 @@ import anyio
 from ..groups import LoneErrorGroup
 from ..threads import run_in_thread
 from .sdk import StdioServerParameters, stdio_client
+from .unreadable import Readable
 
 _LINE_BYTES = 64 * 1024
 """A longer line goes out in pieces."""
@@ -35,9 +36,9 @@ async def spawned(server: StdioServerParameters) -> AsyncIterator[Any]:
     async with LoneErrorGroup() as tasks:
         tasks.start_soon(partial(run_in_thread, partial(_pass_on, reading), name="MCP stderr"))
         with os.fdopen(writing, "w", encoding="utf-8") as stderr:
-            async with stdio_client(_forgiving(server), errlog=stderr) as streams:
+            async with stdio_client(_forgiving(server), errlog=stderr) as (read, write):
                 stderr.close()  # it is the server's alone now, and ends with it
-                yield streams
+                yield Readable(read), write
         tasks.cancel_scope.deadline = anyio.current_time() + _LAST_WORDS_SECONDS
 
 

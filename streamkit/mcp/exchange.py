@@ -117,7 +117,7 @@ def _told(error: Exception | None, server: str, *, closing: bool) -> StreamkitEr
             return lost(server, closing=closing)
         case MCPError(code=types.REQUEST_TIMEOUT):
             return TimedOut("timeout", "got no answer in time")
-        case MCPError(message=message):
+        case MCPError(code=code, message=message) if code != types.PARSE_ERROR:
             return McpServerError(f"The server {server} refused: {message}")
         case _:
             return McpServerError(f"The server {server} gave no answer that can be used.")

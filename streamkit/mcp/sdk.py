@@ -10,6 +10,7 @@ try:
     from mcp.server.stdio import stdio_server
     from mcp.shared.dispatcher import ProgressFnT
     from mcp.shared.exceptions import MCPError
+    from mcp.shared.message import SessionMessage
     from mcp_types import methods
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 except ImportError as missing:
@@ -22,6 +23,7 @@ __all__ = [
     "ProgressFnT",
     "Server",
     "ServerRequestContext",
+    "SessionMessage",
     "StdioServerParameters",
     "methods",
     "stdio_client",

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from ..threads import run_in_thread
+from .unreadable import with_whole_text
 
 _STDIN = 0
 _CHUNK_BYTES = 64 * 1024
@@ -52,4 +53,4 @@ class Lines:
                 self._whole.append(b"".join((*self._begun, end)))
                 self._begun = []
             self._begun.append(rest)
-        return self._whole.popleft().decode(errors="replace")
+        return with_whole_text(self._whole.popleft().decode(errors="replace"))

@@ -1,4 +1,4 @@
-"""A server on stdio that ends its process in the middle of a call, or breaks a character in two.
+"""A server on stdio that ends its process in the middle of a call, or says what cannot be read.
 
 Written out, so that it starts at once.
 """
@@ -13,10 +13,11 @@ INITIALIZED = {
     "capabilities": {"tools": {}},
     "serverInfo": {"name": "dying", "version": "1"},
 }
-TOOLS = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("die", "hang", "pid", "bytes")]}
+NAMES = ("die", "hang", "pid", "bytes", "halved", "garbled")
+TOOLS = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in NAMES]}
 
 
-def answer(message: dict[str, Any]) -> dict[str, Any] | None:
+def answer(message: dict[str, Any]) -> Any:
     match message["method"], message.get("params", {}).get("name"):
         case "initialize", _:
             return INITIALIZED
@@ -25,10 +26,11 @@ def answer(message: dict[str, Any]) -> dict[str, Any] | None:
         case "tools/call", "die":
             os.write(2, b"first\nlast w\xffrds")
             os._exit(1)
-        case "tools/call", "pid":
-            return {"content": [{"type": "text", "text": str(os.getpid())}]}
-        case "tools/call", "bytes":
-            return {"content": [{"type": "text", "text": "half of caf\udcc3"}]}
+        case "tools/call", "pid" | "bytes" | "halved" as name:
+            texts = {"pid": str(os.getpid()), "bytes": "half of caf\udcc3", "halved": "half of a smile \ud83d"}
+            return {"content": [{"type": "text", "text": texts[name]}]}
+        case "tools/call", "garbled":
+            return "no object"
         case _:
             return None
 
@@ -43,6 +45,7 @@ def main() -> None:
         else:
             continue
         written = json.dumps({"jsonrpc": "2.0", "id": message["id"], **reply}, ensure_ascii=False) + "\n"
+        written = written.replace("\ud83d", "\\ud83d")  # as programs in JavaScript write it
         sys.stdout.buffer.write(written.encode(errors="surrogateescape"))
         sys.stdout.buffer.flush()
 

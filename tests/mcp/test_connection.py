@@ -200,8 +200,18 @@ async def test_half_a_character_harms_nobody_on_either_way() -> None:
     with anyio.fail_after(GUARD_SECONDS):
         async with Connection(child("dying")) as connection:
             assert _only_text(await connection.call("bytes", {})) == "half of caf\N{REPLACEMENT CHARACTER}"
+            assert _only_text(await connection.call("halved", {})) == "half of a smile \N{REPLACEMENT CHARACTER}"
             assert _only_text(await connection.call("pid", {"x": ["\ud83d"]})).isdigit()
             assert _only_text(await connection.call("pid", {})).isdigit()
+
+
+async def test_nobody_waits_for_an_answer_that_cannot_be_read() -> None:
+    with anyio.fail_after(GUARD_SECONDS):
+        async with Connection(child("dying"), name="db") as connection:
+            _, (result, other) = await collect(execute_all(await connection.toolkit(), calls("garbled", "pid")))
+    assert isinstance(result, Failure)
+    assert result.message == "The server db gave no answer that can be used."
+    assert isinstance(other, Value)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -1,10 +1,12 @@
 """Lines of stdin, however the bytes are cut."""
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
@@ -28,6 +30,25 @@ def holding(*pieces: bytes) -> Iterator[int]:
 async def test_every_line_comes_whole_and_a_cut_one_is_none(lines: list[str]) -> None:
     with holding(*(line.encode() + b"\n" for line in lines), b"cut") as file:
         assert [line async for line in Lines(file)] == lines
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (r'{"a": "half \ud83d"}', '{"a": "half \N{REPLACEMENT CHARACTER}"}'),
+        (r'{"a": "whole \uD83D\uDE00"}', '{"a": "whole \N{GRINNING FACE}"}'),
+    ],
+)
+async def test_half_a_character_is_replaced(given: str, told: str) -> None:
+    with holding(given.encode() + b"\n") as file:
+        (line,) = [line async for line in Lines(file)]
+    assert json.loads(line) == json.loads(told)
+
+
+@pytest.mark.parametrize("line", [r'{"a": "\ud83d"', "[" * 30_000 + r'"\ud83d"', r"no JSON \ud83d"])
+async def test_what_is_no_message_comes_as_it_is(line: str) -> None:
+    with holding(line.encode() + b"\n") as file:
+        assert [each async for each in Lines(file)] == [line]
 
 
 async def test_a_long_line_comes_whole(tmp_path: Path) -> None:

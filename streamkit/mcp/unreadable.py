@@ -1,0 +1,79 @@
+"""Messages that the SDK does not read, as JSON or as messages of the protocol.
+
+It drops them, and whoever waits for such an answer waits for ever. A program in JavaScript that cuts text cuts an emoji
+in two, and writes one half as `"\\ud83d"`: that is JSON, but the SDK refuses it.
+"""
+
+from __future__ import annotations
+
+import json
+from types import TracebackType
+from typing import Any
+
+import pydantic
+
+from ..codec.surrogates import whole
+from .sdk import SessionMessage, types
+
+
+class Readable:
+    """What a transport reads, where the SDK has put the error in place of what it did not read: mended, or else the
+    error of the call that the message would have answered.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __aiter__(self) -> Readable:
+        return self
+
+    async def __anext__(self) -> Any:
+        return _mended(await self._stream.__anext__())
+
+    async def receive(self) -> Any:
+        return _mended(await self._stream.receive())
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Readable:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        left: bool | None = await self._stream.__aexit__(kind, error, traceback)
+        return left
+
+
+def with_whole_text(line: str) -> str:
+    """A message as JSON, without halves of characters."""
+    if "\\ud" not in line and "\\uD" not in line:
+        return line
+    try:
+        return json.dumps(whole(json.loads(line)))
+    except (ValueError, RecursionError):
+        return line
+
+
+def _mended(item: Any) -> Any:
+    if not isinstance(item, pydantic.ValidationError):
+        return item
+    said = _said(item.errors(include_url=False)[0]["input"])
+    try:
+        return SessionMessage(types.jsonrpc_message_adapter.validate_python(said, by_name=False))
+    except pydantic.ValidationError:
+        pass
+    if not isinstance(said, dict) or "method" in said or not isinstance(said.get("id"), int | str):
+        return item
+    problem = types.ErrorData(code=types.PARSE_ERROR, message="the answer cannot be read")
+    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=said["id"], error=problem))
+
+
+def _said(given: Any) -> Any:
+    """The message, from what the error has of it: its line, or the object in it."""
+    try:
+        return whole(json.loads(given) if isinstance(given, str) else given)
+    except (ValueError, RecursionError):
+        return None
