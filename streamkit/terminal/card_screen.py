@@ -103,11 +103,13 @@ class CardScreen(Screen):
 
     async def ask(self, question: str) -> None:
         first, *more = self._wrapped(question, 2) or [""]
+        self._settle()
         rows = [Text.assemble(("▸ ", "bold cyan"), (first, "bold")), *(Text(f"  {row}", "bold") for row in more)]
         self._put_above(Said("note"), [row for row in rows if row.plain], margin=0)
         await self.wait(WAITS)
 
     async def say(self, text: str = "") -> None:
+        self._settle()
         said = self._above if isinstance(self._above, Said) and self._above.voice == "note" else Said("note")
         self._put_above(said, [Text(row) for row in self._wrapped(text)])
         await self._draw_in_turn()

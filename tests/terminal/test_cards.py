@@ -308,6 +308,18 @@ async def test_a_run_that_is_cut_off_says_so() -> None:
 # The terminal
 
 
+async def test_what_a_program_says_stands_below_what_was_said_before() -> None:
+    screen, emulator = screen_of()
+    await screen.put(TextDelta("I send "))  # the first frame
+    for event in (TextDelta("a mail."), *written("send"), ToolStarted("x", "call_1", "send", {})):
+        await screen.put(event)
+    await screen.say("May it run?")
+    await screen.ask("And why?")
+
+    words = ("I send a mail.", "May it run?", "And why?")
+    assert sorted(words, key=emulator.text.index) == list(words)
+
+
 async def test_what_has_ended_does_not_wait_for_ever_behind_what_has_not() -> None:
     screen, emulator = screen_of()
     await screen.put(ToolStarted("x", "first", "slow", {}))
