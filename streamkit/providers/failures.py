@@ -26,8 +26,8 @@ def provider_error(told: object) -> ProviderError:
 
 
 def words_of(told: object) -> str:
-    """What an error says, in one line."""
-    return shortened(_words(_innermost(told)) or _words(told) or "no reason given")
+    """What an error says, in one line; where it has no words, what there is of it."""
+    return shortened(_words(_innermost(told)) or _words(told) or _written(told) or "no reason given")
 
 
 def parsed(text: str) -> Any:
@@ -46,7 +46,7 @@ def tells_an_error(told: object) -> bool:
     kinds = [kind for kind in (told.get("type"), told.get("object")) if kind]
     if any(isinstance(kind, str) and _NAME_OF_ERROR.search(kind) for kind in kinds):
         return True
-    if not kinds and isinstance(told.get("message"), str) and told["message"]:
+    if not kinds and any(isinstance(words := told.get(key), str) and words for key in ("message", "msg")):
         return True  # of gateways, and all that they say
     return bool(any(map(told.get, _KEYS_OF_ERRORS)) or told.get("status") == "error" or _exception_in(told))
 
@@ -87,6 +87,13 @@ def _words(told: object, levels: int = DEEPEST_WORDS) -> str:
     keys = ("message", "msg", "detail", "error_message", "error_msg")
     words = next((found for key in keys if (found := _words(told.get(key), levels - 1))), "")
     return f"{words} ({kind})" if words and kind else words or kind
+
+
+def _written(told: object) -> str:
+    try:
+        return json.dumps(told, ensure_ascii=False) if told else ""
+    except RecursionError:
+        return ""
 
 
 def _status(told: object) -> int | None:

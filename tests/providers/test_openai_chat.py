@@ -379,6 +379,12 @@ def test_a_field_of_another_type_does_not_cost_the_chunk() -> None:
         (b'data: {"error":"no"}\n\n', ProviderError, "no"),
         (b'data: {"object":"error","message":"no","type":"x"}\n\n', ProviderError, "no (x)"),
         (b'data: {"detail":[{"msg":"no"},{"msg":"never"}]}\n\n', ProviderError, "no; never"),
+        (b'data: {"code":500,"msg":"no"}\n\n', ProviderError, "no"),
+        (
+            b'data: {"error":{"code":7,"message":{"de":"nein"}}}\n\n',
+            ProviderError,
+            '{"error": {"code": 7, "message": {',
+        ),
         (b'event: error\ndata: {"message":"no"}\n\n', ProviderError, "no"),
         (b"event: error\ndata: overloaded\n\n", ProviderError, "overloaded"),
         (b'error: {"error":{"message":"no"}}\n\n', ProviderError, "no"),
