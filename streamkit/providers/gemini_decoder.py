@@ -254,7 +254,8 @@ class GeminiDecoder(DialectDecoder[_Chunk]):
                 if (call := part.function_call) is not None:
                     call.id, call.name, call.args = whole(call.id), whole(call.name), whole(call.args)
                     for value in call.partial_args or ():
-                        value.json_path = whole(value.json_path)
+                        for field in ("json_path", "number_value", "bool_value", "null_value", "will_continue"):
+                            setattr(value, field, whole(getattr(value, field)))
                         value.string_value = self.mended(str(value.json_path), value.string_value)
 
 

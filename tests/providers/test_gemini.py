@@ -514,6 +514,8 @@ def test_half_a_character_elsewhere_is_replaced() -> None:
     event = said(image, call("f\ud83d", args={"\ude00": "\ud83d"}), finish="\ud83d", promptFeedback={"x": "\ud83d"})
     event["candidates"][0]["groundingMetadata"] = {"x": "\ud83d"}
     event["candidates"].append({"index": 1, "content": {"parts": [{"text": "\ud83d"}]}})
+    odd = [{"jsonPath": "$.a", key: "\ud83d"} for key in ("numberValue", "boolValue", "nullValue", "willContinue")]
+    assert_consistent(read(said(pieces(*odd, name="f")), END, STOP))
     found = read(event)
     assert_consistent(found)
     assert found.turn.items[0] == UnknownItem({"inlineData": {"data": "\ufffd"}}, "gemini")
