@@ -56,6 +56,14 @@ def test_a_hundred_thousand_characters_are_all_there(chat: Chat) -> None:
         expect(chat.answer.locator("p")).to_have_count(240)
 
 
+def test_a_text_of_nothing_but_marks_is_shown(chat: Chat) -> None:
+    with chats(ScriptedModel(["|" * 200_000, "\n\n", "`a`" * 70_000])) as url:
+        chat.page.goto(url)
+        chat.say("Talk")
+        chat.ends("Answered")
+        assert chat.answer.text_content() == "|" * 200_000 + "a" * 70_000
+
+
 def test_messages_may_be_longer_than_what_a_tab_keeps(chat: Chat) -> None:
     count_of_messages, long = 7, "a" * 900_000
     with chats(ScriptedModel(*[["Read."]] * count_of_messages)) as url:
@@ -67,7 +75,7 @@ def test_messages_may_be_longer_than_what_a_tab_keeps(chat: Chat) -> None:
             chat.ends("Answered")
         chat.page.reload()
         expect(chat.page.locator(".wish").last).to_have_text(re.compile(f"^{number}a+ …$"))
-        chat.ends("Answered")
+        expect(chat.page.locator(".tail.alive")).to_have_count(0)
 
 
 def test_what_is_read_does_not_move_while_more_comes(chat: Chat) -> None:
@@ -164,6 +172,20 @@ def test_a_reload_in_mid_run_picks_the_run_up(chat: Chat) -> None:
         expect(chat.run.locator(".said")).to_have_text(["Half a sentence.", "Sent."])
         chat.button("New chat").click()
         expect(chat.page.locator(".run")).to_have_count(0)
+
+
+def test_a_reload_picks_the_run_up_before_it_shows_those_before(chat: Chat) -> None:
+    model = ScriptedModel(["One."], ["Two, ", Gate()])
+    with chats(model) as url:
+        chat.page.goto(url)
+        chat.say("Count")
+        chat.ends("Answered")
+        chat.say("Go on")
+        expect(chat.answer).to_have_text("Two,")
+        first = chat.page.evaluate("() => JSON.parse(sessionStorage.runs)[0].id")
+        chat.page.route(f"**/api/runs/{first}/stream", lambda route: None)  # never answered
+        chat.page.reload()
+        expect(chat.answer).to_have_text("Two,")
 
 
 def test_a_cut_of_the_network_is_told_and_nothing_is_lost(chat: Chat) -> None:
