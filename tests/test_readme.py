@@ -6,7 +6,9 @@ import re
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from textwrap import indent
 from typing import Annotated, Any, get_args
+from uuid import uuid4
 
 import anyio
 import msgspec
@@ -19,6 +21,11 @@ import streamkit
 from streamkit import RunEvent
 from streamkit.journal.memory import memory_journal
 from streamkit.testing import ScriptedModel, call, check_model, stop
+from streamkit.web import FlowResponse
+from streamkit.wire.ag_ui_input import from_run_input
+from streamkit.wire.ai_sdk import AiSdkEncoder
+from streamkit.wire.seals import Seal
+from streamkit.wire.ui_messages import from_ui_messages
 
 from .web.asgi import ask
 from .web.serving import JSON, json_request, text_of
@@ -196,3 +203,29 @@ async def test_a_field_is_shown_while_it_is_written(capsys: pytest.CaptureFixtur
     code = compile(example('only="write_file"'), "README", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     await eval(code, scope)
     assert capsys.readouterr().out == 'He said "Hi".\nHello\n(never written: incomplete)\n'
+
+
+@pytest.mark.parametrize(
+    ("saying", "body", "last"),
+    [
+        (
+            "chat = from_ui_messages(",
+            {"id": "chat", "messages": [{"id": "m", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}]},
+            "data: [DONE]",
+        ),
+        (
+            "asked = from_run_input(",
+            {"threadId": "t", "runId": "r", "messages": [{"id": "m", "role": "user", "content": "Hi"}]},
+            '"type":"RUN_FINISHED"',
+        ),
+    ],
+    ids=["ai-sdk", "ag-ui"],
+)
+async def test_a_route_of_ones_own_answers_other_clients(saying: str, body: dict[str, Any], last: str) -> None:
+    scope: dict[str, Any] = {name: getattr(streamkit, name) for name in streamkit.__all__}
+    scope |= {"model": ScriptedModel(["Done."]), "toolkit": streamkit.Toolkit(), "uuid4": uuid4, "seal": Seal(None)}
+    scope |= {"from_ui_messages": from_ui_messages, "AiSdkEncoder": AiSdkEncoder, "from_run_input": from_run_input}
+    scope |= {"FlowResponse": FlowResponse}
+    exec("def route(body):\n" + indent(example(saying), "    "), scope)
+    asked = await ask(scope["route"](body), "POST")
+    assert (asked.status, "Done." in asked.text, last in asked.text) == (200, True, True)
