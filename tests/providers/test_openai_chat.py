@@ -383,7 +383,7 @@ def test_a_field_of_another_type_does_not_cost_the_chunk() -> None:
         (
             b'data: {"error":{"code":7,"message":{"de":"nein"}}}\n\n',
             ProviderError,
-            '{"error": {"code": 7, "message": {',
+            '{"code": 7, "message": {"de": "nein"}}',
         ),
         (b'event: error\ndata: {"message":"no"}\n\n', ProviderError, "no"),
         (b"event: error\ndata: overloaded\n\n", ProviderError, "overloaded"),
