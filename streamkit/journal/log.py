@@ -235,6 +235,7 @@ class RunLog:
         if state.turn is None:
             self._forget_calls()
         if would_be_found:
+            self._check_driven()
             self._held = None
             self._keep(StateSaved(kept, written))
         else:
@@ -321,8 +322,7 @@ class RunLog:
 
     async def _append(self, entries: Sequence[Entry], *, durable: bool, carries: bool) -> None:
         """carries: what was kept back is among them, and must not be lost where its task is cancelled."""
-        if self._is_over:
-            raise JournalError(f"run {self.run_id} is driven no more: the block of journal.drive was left")
+        self._check_driven()
         try:
             with anyio.CancelScope(shield=True) if carries else nullcontext():
                 last = await self._store.append(self.run_id, entries, durable=durable)
@@ -334,6 +334,10 @@ class RunLog:
                 self._numbers[entry.execution_id] = number
         if carries:
             await anyio.lowlevel.checkpoint_if_cancelled()
+
+    def _check_driven(self) -> None:
+        if self._is_over:
+            raise JournalError(f"run {self.run_id} is driven no more: the block of journal.drive was left")
 
 
 def check_driven(journal: object) -> None:

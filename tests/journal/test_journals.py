@@ -250,9 +250,10 @@ async def test_a_call_that_is_another_one_is_refused(call: ToolCall, message: st
 async def test_who_has_left_the_block_writes_no_more() -> None:
     journal = memory_journal()
     async with journal.drive("r") as run:
-        await run.save(START)
-    with pytest.raises(JournalError, match="run r is driven no more"):
-        await run.take(turn())
+        state = await pay_both(run)
+    for write in (partial(run.save, state), partial(run.take, turn(2))):
+        with pytest.raises(JournalError, match="run r is driven no more"):
+            await write()
 
 
 async def test_who_is_cancelled_takes_no_event_along_that_was_shown_before() -> None:
