@@ -271,7 +271,7 @@ def _start_call(index: int | None, raw: dict[str, Any], parts: list[Part]) -> No
     parts.append(InputStart(index, str(call_id) if call_id else None, str(name) if name else None))
     if opaque := _without(raw, "type", "id", "name", "input"):
         parts.append(InputOpaque(opaque, DIALECT, index))
-    if given:  # some servers send all of it here
+    if given and given != "{}":  # some servers send all of it here, or as a text that it is empty
         parts.append(InputDelta(given if isinstance(given, str) else json.dumps(given, ensure_ascii=False), index))
 
 

@@ -246,6 +246,8 @@ def test_a_signature_finds_its_thinking_when_all_blocks_are_closed_at_the_end() 
         ('{"x":1}', [], '{"x":1}'),
         ({"x": 1}, ['{"x":', " 1}"], '{"x": 1}'),
         ({}, [{"x": 1}], '{"x":1}'),
+        ("{}", ['{"x":', "1}"], '{"x":1}'),
+        ("{}", [], "{}"),
     ],
 )
 def test_the_input_of_a_call_may_come_in_its_start_or_in_pieces_or_both(
