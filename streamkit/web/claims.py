@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any
 
 import anyio
@@ -54,12 +54,23 @@ class Claims:
         self._book: ClaimBook = RememberedClaims() if journal is None else StoredClaims(journal.store)
         self._outlives_response = outlives_response
 
-    async def take(self, user: Any, thread_id: str, verdicts: Mapping[str, Verdict], authorize: Authorize) -> Claim:
+    async def take(
+        self,
+        user: Any,
+        thread_id: str,
+        verdicts: Mapping[str, Verdict],
+        authorize: Authorize,
+        *,
+        waiting: Iterable[str] = (),
+    ) -> Claim:
         """Claim the calls that a request lets run. thread_id: whose execution ids these are, among those of the user.
 
-        authorize: decides as the request says. Raises HTTPException(409) where one of them was let run before.
+        authorize: decides as the request says. waiting: the calls that wait in the conversation; those that the request
+        says nothing of are claimed when somebody lets them run. Raises HTTPException(409) where one of them was let run
+        before.
         """
-        claim = Claim(self._book, authorize, outlives_response=self._outlives_response)
+        open_names = {each: _name(user, thread_id, each) for each in waiting if each not in verdicts}
+        claim = Claim(self._book, authorize, open_names, outlives_response=self._outlives_response)
         try:
             for execution_id in sorted(verdicts):  # in one order, so that of two that share some one gets all
                 name, verdict = _name(user, thread_id, execution_id), verdicts[execution_id]
@@ -74,12 +85,16 @@ class Claims:
 class Claim:
     """The claim of one request, and the authoriser of its run: what was decided when it is asked is given back no more.
 
-    It sees the run, too (`watching`), for the sake of those who ask somebody else first.
+    It sees the run, too (`watching`), for the sake of those who ask somebody else first. open_names: what the claims of
+    the calls are named that nobody has decided about yet.
     """
 
-    def __init__(self, book: ClaimBook, authorize: Authorize, *, outlives_response: bool) -> None:
+    def __init__(
+        self, book: ClaimBook, authorize: Authorize, open_names: dict[str, str], *, outlives_response: bool
+    ) -> None:
         self._book = book
         self._authorize = authorize
+        self._open_names = open_names
         self._outlives_response = outlives_response
         self._unused: dict[str, tuple[str, str]] = {}  # the names with their receipts, by execution id
         self._too_late: set[str] = set()  # the calls that were denied when they had been let run before
@@ -109,10 +124,12 @@ class Claim:
                     logger.warning("a call that did not run cannot be approved any more", exc_info=True)
 
     async def __call__(self, question: Question) -> Verdict:
-        verdict = await self._authorize(question)
+        verdict, execution_id = await self._authorize(question), question.execution_id
         if isinstance(verdict, Allow):
-            self._unused.pop(question.execution_id, None)
-        return Deny(TOO_LATE) if question.execution_id in self._too_late else verdict
+            self._unused.pop(execution_id, None)
+            if verdict.value is UNSET and (name := self._open_names.pop(execution_id, None)) is not None:
+                return verdict if await self._book.take(name) is not None else Deny(TOO_LATE)
+        return Deny(TOO_LATE) if execution_id in self._too_late else verdict
 
     def watch(self, flow: Flow[RunEvent, Conversation]) -> Flow[RunEvent, Conversation]:
         """The same run, at the end of which is given back what it did not use."""

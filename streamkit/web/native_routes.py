@@ -69,7 +69,8 @@ class NativeRoutes:
         run = self._host.new_run(new_run_id(user), conversation, user=user, data=body.data)
         for execution_id, verdict in verdicts.items():
             run.decide(execution_id, verdict, early=True)
-        run.authorize = claim = await self._claims.take(user, OURS, verdicts, run.authorize)
+        waiting = conversation.waiting
+        run.authorize = claim = await self._claims.take(user, OURS, verdicts, run.authorize, waiting=waiting)
         return await claim.held_by(self._answer(run))
 
     async def _resume(self, request: Request, user: Any, body: RunBody, run_id: str) -> Response:

@@ -19,7 +19,7 @@ from streamkit.tools import Tool
 from streamkit.verdicts import from_verdicts
 from streamkit.web import RunRequest, WebApp, app
 
-from .serving import Agent, Deletes, find, get, post, text_of
+from .serving import Agent, Deletes, find, get, post, posting, text_of
 
 
 class Server:
@@ -86,6 +86,31 @@ async def test_a_denial_and_a_value_are_there_as_well() -> None:
     assert deletes.deleted == []
 
 
+async def decide(server: Server, run_id: str, execution_id: str) -> int:
+    return (await post(server.app, f"/runs/{run_id}/verdicts", {"executionId": execution_id, "allow": True})).status
+
+
+async def test_what_was_allowed_in_one_run_that_goes_on_does_not_run_in_another() -> None:
+    """As with two pages, both of which go on with the same run: the verdict comes to the run that goes on."""
+    deletes, journal = Deletes(), Journal(MemoryStore())
+    server = Server([call("delete", {"path": "a"})], tools=(deletes.tool,), journal=journal)
+    async with server.app.lifespan():
+        run_id, (question,) = await asked_by(server)
+        server.agent.turns = (["Done"],)
+        async with (
+            posting(server.app, "/runs", {"after": run_id}) as one,
+            posting(server.app, "/runs", {"after": run_id}) as other,
+        ):
+            for page in (one, other):
+                await page.until("approval-request")
+                assert await decide(server, page.headers["x-run-id"], question) == 200
+        assert "error" not in find(one, "tool-result")
+        assert find(other, "tool-result")["error"]["kind"] == "denied"
+        assert await decide(server, run_id, question) == 200
+        assert (await post(server.app, "/runs", {"after": run_id})).status == 409
+    assert deletes.deleted == ["a"]
+
+
 class Slow(MemoryStore):
     """Lets others run before it keeps anything."""
 
@@ -98,12 +123,12 @@ class Slow(MemoryStore):
 async def decided_at_once(servers: Sequence[Server], target: str, bodies: Sequence[Mapping[str, Any]]) -> list[int]:
     statuses: list[int] = []
 
-    async def decide(server: Server, body: Mapping[str, Any]) -> None:
+    async def say(server: Server, body: Mapping[str, Any]) -> None:
         statuses.append((await post(server.app, target, body)).status)
 
     async with LoneErrorGroup() as tasks:
         for server, body in zip(servers, bodies, strict=True):
-            tasks.start_soon(partial(decide, server, body))
+            tasks.start_soon(partial(say, server, body))
     return sorted(statuses)
 
 
