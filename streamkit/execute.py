@@ -67,9 +67,9 @@ async def execute_all(
     """Run the calls; the value is one result for each, in the order of the calls.
 
     authorize: decides about each valid call before it runs; a call that it leaves undecided is `Pending` and has no
-    Output. None inside of a call is whoever decides about that one; else it leaves calls of tools with `approval=True`
-    pending, and allows all others. context: given to every tool that takes a ToolContext; never written down.
-    max_concurrency: how many run at once. running: shows what runs, and cancels single calls.
+    Output. None inside of a call, in its event loop, is whoever decides about that one; else it leaves calls of tools
+    with `approval=True` pending, and allows all others. context: given to every tool that takes a ToolContext; never
+    written down. max_concurrency: how many run at once. running: shows what runs, and cancels single calls.
 
     A call in whose inner runs a call waits is Pending, too, whatever its tool gives. In a step of `loop` with a
     Conversation it goes on when it comes again: its tool runs from its beginning, and finds its inner runs where they
