@@ -18,7 +18,7 @@ from streamkit.execute import execute_all
 from streamkit.flows import Flow
 from streamkit.history import Conversation
 from streamkit.items import Message, ToolCall, ToolOutput, Usage, user
-from streamkit.journal.entry import Entry
+from streamkit.journal.entry import Entry, TurnTaken
 from streamkit.journal.journals import Journal
 from streamkit.journal.memory import MemoryStore, memory_journal
 from streamkit.running import Running
@@ -430,6 +430,31 @@ async def test_who_follows_sees_every_end_however_often_the_process_dies() -> No
         assert sum(isinstance(event, Output) for event in shown) == 3
         if not died:
             break
+
+
+class Leaving(MemoryStore):
+    """Whose reader leaves as soon as a turn is written down."""
+
+    scope: anyio.CancelScope | None = None
+
+    async def append(self, run_id: str, entries: Sequence[Entry], *, durable: bool) -> int:
+        last = await super().append(run_id, entries, durable=durable)
+        if self.scope is not None and any(isinstance(entry, TurnTaken) for entry in entries):
+            self.scope.cancel()
+        return last
+
+
+async def test_calls_that_go_on_later_were_never_told_to_go_nowhere() -> None:
+    store = Leaving()
+    journal = Journal(store)
+    with anyio.CancelScope() as store.scope:
+        await drive(journal, ScriptedModel(*SCRIPT))
+    assert store.scope.cancelled_caught
+    store.scope = None
+    state = await drive(journal, ScriptedModel(*SCRIPT[1:]))
+    assert (state.ended, sorted(ran)) == ("answer", ["a", "b", "c"])
+    async with journal.follow("r").open() as followed:
+        check_grammar([each.event async for each in followed])
 
 
 async def test_a_turn_that_its_process_left_open_is_taken_back() -> None:

@@ -12,6 +12,7 @@ import msgspec
 from ..errors import JournalError, JournalMismatch, RunIsHeld
 from ..history import Conversation, Paused
 from ..items import History, ToolCall, TurnItem
+from ..ledger import strike_out
 from ..redaction import Redaction
 from ..sinks import Sink, SinkAtOnce, SinkBefore
 from ..tool_events import ApprovalRequested, Effects, Failure, RunEvent, ToolEvent, ToolResult, Value
@@ -215,7 +216,13 @@ class RunLog:
         execution_ids = {call.call_id: f"{call.turn_id}.{call.place}" for call in turn.calls}
         taken = TurnTaken(_redacted(turn, self._redaction))
         finished = [self._finish(execution_ids[result.call_id], result, 0.0) for result in results]
-        await self._write(taken, *finished, durable=False)
+        try:
+            await self._write(taken, *finished, durable=False)
+        except Exception:
+            raise
+        except BaseException:  # it may stand there all the same: then the calls go on with the run, and nowhere else
+            strike_out(execution_ids)
+            raise
         if found is not None and found.turn is None and len(finished) < len(turn.calls):
             self._found = found.take(taken.turn)  # durable by the time when the other calls have their results
 
