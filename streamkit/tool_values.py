@@ -21,7 +21,7 @@ def written_value(value: Any) -> tuple[Any, str, tuple[Image, ...]]:
     try:
         text, images = what_the_model_gets(value)
     except NotSerialisable:
-        value = _models_as_trees(value)
+        value = _as_trees(value)
         text, images = what_the_model_gets(value)
     return text if isinstance(value, str) else value, text, images
 
@@ -50,8 +50,8 @@ def model_text(value: Any) -> str:
         raise _no_json(value) from error
 
 
-def _models_as_trees(value: Any) -> Any:
-    """The value, with models of pydantic in it as trees of JSON; images on top stay what they are."""
+def _as_trees(value: Any) -> Any:
+    """The value as trees of JSON: models of pydantic, halves of characters. Images on top stay what they are."""
     items = value if isinstance(value, list | tuple) else [value]
     try:
         trees = [item if isinstance(item, Image) else _tree(item) for item in items]
@@ -61,7 +61,7 @@ def _models_as_trees(value: Any) -> Any:
 
 
 def _tree(value: Any) -> Any:
-    return msgspec.to_builtins(value, enc_hook=_tree_of_model, str_keys=True)
+    return whole(msgspec.to_builtins(value, enc_hook=_tree_of_model, str_keys=True))
 
 
 def _tree_of_model(value: Any) -> Any:

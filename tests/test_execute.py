@@ -183,6 +183,10 @@ def test_an_interrupt_of_a_tool_ends_the_run_as_itself(backend: str) -> None:
         anyio.run(run, interrupted, backend=backend)
 
 
+class Half(msgspec.Struct):
+    text: str
+
+
 async def test_values_are_written_as_json_and_what_has_no_json_fails_alone() -> None:
     def returning(name: str, value: Any) -> Any:
         async def function() -> Any:
@@ -199,6 +203,7 @@ async def test_values_are_written_as_json_and_what_has_no_json_fails_alone() -> 
         returning("raw", b"\xff"),
         returning("nothing", None),
         returning("lone", "a\ud800b"),
+        returning("within", [{"a\ud800": Half("b\udc00")}]),
         returning("object", object()),
         returning("endless", loop),
     ]
@@ -209,10 +214,11 @@ async def test_values_are_written_as_json_and_what_has_no_json_fails_alone() -> 
         if not isinstance(result, Pending)
     ]
     assert texts == [
-        '{"when":"2026-01-02T00:00:00"}', "[1]", '"/w=="', "null", "a\ufffdb", "not_serialisable", "not_serialisable",
+        '{"when":"2026-01-02T00:00:00"}', "[1]", '"/w=="', "null", "a\ufffdb",
+        '[{"a\ufffd":{"text":"b\ufffd"}}]', "not_serialisable", "not_serialisable",
     ]  # fmt: skip
-    assert isinstance(results[5], Failure)
-    assert results[5].message == "object returned a value of type object, which cannot be written as JSON."
+    assert isinstance(results[6], Failure)
+    assert results[6].message == "object returned a value of type object, which cannot be written as JSON."
     for result in results:
         if isinstance(result, Value):
             result.text.encode()
