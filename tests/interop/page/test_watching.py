@@ -104,6 +104,19 @@ def test_the_marks_of_a_text_become_what_they_stand_for(chat: Chat) -> None:
             expect(chat.answer.locator(selector)).to_have_text(texts)
 
 
+def test_text_from_right_to_left_stands_on_the_right(chat: Chat) -> None:
+    with chats(ScriptedModel([call("look", {"at": "مرحبا"}), "شكرا\n\nThanks."])) as url:
+        chat.page.goto(url)
+        chat.say("مرحبا")
+        directions = {".wish": ["rtl"], "dd": ["rtl"], ".said p": ["rtl", "ltr"]}
+        expect(chat.answer.locator("p")).to_have_text(["شكرا", "Thanks."])
+        for selector, expected in directions.items():
+            found = chat.run.locator(selector).evaluate_all(
+                "all => all.map((each) => getComputedStyle(each).direction)"
+            )
+            assert found == expected
+
+
 def test_a_text_looks_the_same_however_it_was_cut(chat: Chat) -> None:
     with chats(ScriptedModel([])) as url:
         chat.page.goto(url)
