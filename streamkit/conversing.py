@@ -106,11 +106,11 @@ def converse(
             return begin
         closes = closing_turn and bool(toolkit.specs)
         steps = _Steps(ask, execute, budget, closes, journal)
-        running = loop(steps.step, begin, journal=journal)
+        looping = loop(steps.step, begin, journal=journal)
         if timeout_seconds is None and idle_timeout_seconds is None:
-            return await out.forward(running)
+            return await out.forward(looping)
         limits = Limits(timeout_seconds, idle_timeout_seconds)
-        return await _within(limits, running, out, start=begin, toolkit=toolkit, journal=journal)
+        return await _within(limits, looping, out, start=begin, toolkit=toolkit, journal=journal)
 
     async def run_inside(out: Sink[RunEvent]) -> Conversation:
         around = inner_runs()
