@@ -45,6 +45,7 @@ from streamkit.tool_input import InputDelta, InputEnd, InputStart
 from streamkit.turn_builder import Finished
 
 from .attacks import Own
+from .calling import last_text
 
 GO = (user("go"),)
 DIALECTS = ("openai-chat", "openai-responses", "anthropic", "gemini", "ollama")
@@ -173,12 +174,6 @@ def delegate(context: ToolContext[World]) -> Flow[RunEvent, str]:
 
 
 TOOLKIT = Toolkit(read, tally, fails, plain, send, delegate)
-
-
-def last_text(state: Conversation) -> str:
-    item = state.history[-1]
-    assert isinstance(item, Message | ToolOutput)
-    return item.text
 
 
 @dataclass

@@ -12,8 +12,8 @@ import logging
 import selectors
 import sys
 import warnings
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from typing import Any
 
 import anyio
@@ -137,15 +137,6 @@ def no_noise() -> Iterator[None]:
 
 def tasks() -> set[int]:
     return {task.id for task in anyio.get_running_tasks()}
-
-
-@asynccontextmanager
-async def nothing_left() -> AsyncIterator[None]:
-    """Neither tasks nor noise."""
-    before = tasks()
-    with no_noise():
-        yield
-        assert tasks() <= before, "a task goes on"
 
 
 class Own:

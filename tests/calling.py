@@ -1,20 +1,24 @@
-"""What the tests of execution share: making calls, collecting events, seeing that nothing is left."""
+"""What tests of executions and runs share: making calls, collecting events and results."""
 
 import gc
 import itertools
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from streamkit.execute import execute_all
 from streamkit.flows import Flow
-from streamkit.items import ToolCall
+from streamkit.history import Conversation
+from streamkit.items import Message, ToolCall, ToolOutput
 from streamkit.tool_events import Intermediate, Output, ToolEvent, ToolResult
 from streamkit.toolkit import Toolkit
 from streamkit.tools import Tool
 
 GUARD_SECONDS = 20
 """How long a test may hang before it fails; no test measures time."""
+
+E = TypeVar("E")
+R = TypeVar("R")
 
 _numbers = itertools.count(1)
 
@@ -27,8 +31,8 @@ def call(tool: Tool[..., Any] | str, arguments: dict[str, Any] | str | None = No
     return ToolCall(**{"call_id": f"c{number}", "name": name, "arguments": text, "turn_id": f"t{number}", **fields})
 
 
-async def collect(flow: Flow[ToolEvent, tuple[ToolResult, ...]]) -> tuple[list[ToolEvent], tuple[ToolResult, ...]]:
-    """All events of an execution, and its results."""
+async def collect(flow: Flow[E, R]) -> tuple[list[E], R]:
+    """All events of a flow, and its value."""
     async with flow.open() as events:
         seen = [event async for event in events]
     return seen, events.value
@@ -37,6 +41,13 @@ async def collect(flow: Flow[ToolEvent, tuple[ToolResult, ...]]) -> tuple[list[T
 async def run(*tools: Tool[..., Any], **options: Any) -> tuple[list[ToolEvent], tuple[ToolResult, ...]]:
     """Call each tool once, without arguments."""
     return await collect(execute_all(Toolkit(*tools), [call(tool) for tool in tools], **options))
+
+
+def last_text(state: Conversation) -> str:
+    """The text of the last item of a history, an answer or the output of a call."""
+    item = state.history[-1]
+    assert isinstance(item, Message | ToolOutput)
+    return item.text
 
 
 def intermediates(events: Sequence[ToolEvent], tool: str) -> list[Any]:
@@ -49,6 +60,6 @@ def outputs(events: Sequence[ToolEvent]) -> list[str]:
     return [event.tool for event in events if isinstance(event, Output)]
 
 
-def nothing_left() -> None:
+def collect_garbage() -> None:
     """Whatever was not closed warns when it is collected, and a warning is an error."""
     gc.collect()

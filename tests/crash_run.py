@@ -14,14 +14,12 @@ import anyio.lowlevel
 from streamkit import (
     ApprovalDesk,
     ApprovalRequested,
-    Conversation,
     Flow,
     Message,
     RunEvent,
     Sink,
     ToolContext,
     Toolkit,
-    ToolOutput,
     Turn,
     TurnEvent,
     TurnRequest,
@@ -36,6 +34,7 @@ from streamkit.journal.log import RunLog
 from streamkit.testing import ScriptedModel, call
 from streamkit.tool_events import walk
 
+from .calling import last_text
 from .crash_points import Points
 
 RUN = "r"
@@ -203,12 +202,6 @@ class Planned:
         pause = anyio.lowlevel.checkpoint if self.run is None else self.run.flush
         parts = [pause if part is PAUSE else part for part in self.turns[len(said)]]
         return ScriptedModel(parts).stream_turn(request)
-
-
-def last_text(state: Conversation) -> str:
-    item = state.history[-1]
-    assert isinstance(item, Message | ToolOutput)
-    return item.text
 
 
 def decide(desk: ApprovalDesk, event: RunEvent) -> None:

@@ -17,7 +17,7 @@ from streamkit.errors import HistoryError, JournalError, RunIsHeld
 from streamkit.execute import execute_all
 from streamkit.flows import Flow
 from streamkit.history import Conversation
-from streamkit.items import Message, ToolCall, ToolOutput, Usage, user
+from streamkit.items import ToolCall, ToolOutput, Usage, user
 from streamkit.journal.entry import Entry, TurnTaken
 from streamkit.journal.journals import Journal
 from streamkit.journal.memory import MemoryStore, memory_journal
@@ -39,6 +39,8 @@ from streamkit.turns import (
     TurnStarted,
 )
 from streamkit.verdicts import from_verdicts
+
+from .calling import collect, last_text
 
 ran: list[str] = []
 
@@ -75,18 +77,11 @@ def nothing_ran() -> None:
 
 async def seen(flow: Flow[RunEvent, Conversation], *pending: str) -> tuple[list[RunEvent], Conversation]:
     with anyio.fail_after(20):
-        async with flow.open() as events:
-            collected = [event async for event in events]
+        collected, state = await collect(flow)
     check_grammar(collected, pending=pending)
-    if events.value.turn is None:
-        check_items(events.value.history)
-    return collected, events.value
-
-
-def last_text(state: Conversation) -> str:
-    item = state.history[-1]
-    assert isinstance(item, Message | ToolOutput)
-    return item.text
+    if state.turn is None:
+        check_items(state.history)
+    return collected, state
 
 
 # Limits

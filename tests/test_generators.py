@@ -17,7 +17,7 @@ from streamkit.testing.grammar import check_grammar
 from streamkit.tool_events import Failure, Intermediate, Value
 from streamkit.toolkit import Toolkit
 
-from .calling import GUARD_SECONDS, call, nothing_left, run
+from .calling import GUARD_SECONDS, call, collect_garbage, run
 
 
 @pytest.mark.parametrize("held", ["nothing", "timeout", "task group"])
@@ -60,7 +60,7 @@ async def test_a_generator_is_driven_and_closed_in_one_task(held: str, taken: in
                 break
     assert len(set(tasks)) == 1
     assert len(tasks) > (taken or 4), "the generator was closed when the block was left"
-    nothing_left()
+    collect_garbage()
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -93,7 +93,7 @@ async def test_native_scopes_of_asyncio_may_be_held_across_a_yield(way: str) -> 
             await asyncio.wait_for(anext(events), GUARD_SECONDS)
     if way == "to the end":
         assert [result.value for result in events.value if isinstance(result, Value)] == [3, 3]
-    nothing_left()
+    collect_garbage()
 
 
 async def test_a_scope_of_the_generator_that_fires_in_our_send_is_the_generators() -> None:
@@ -147,7 +147,7 @@ async def test_leaving_early_is_clean_whatever_the_tools_do(tool_ends: str, capl
             if seen == 3:
                 break
     assert sorted(cleaned) == ["one", "two"]
-    nothing_left()
+    collect_garbage()
 
 
 async def test_a_generator_finishes_its_shielded_cleanup_before_the_block_is_left() -> None:
@@ -170,7 +170,7 @@ async def test_a_generator_finishes_its_shielded_cleanup_before_the_block_is_lef
             if isinstance(event, Intermediate):
                 break
     assert log == ["closed"]
-    nothing_left()
+    collect_garbage()
 
 
 async def test_closing_errors_are_logged_and_change_nothing(caplog: pytest.LogCaptureFixture) -> None:

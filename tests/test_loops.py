@@ -30,7 +30,7 @@ from streamkit.turns import (
     TurnStarted,
 )
 
-from .calling import GUARD_SECONDS
+from .calling import GUARD_SECONDS, collect
 
 
 @tool
@@ -49,10 +49,9 @@ KIT = Toolkit(search, read)
 
 
 async def seen(flow: Flow[RunEvent, Any]) -> tuple[list[RunEvent], Any]:
-    async with flow.open() as events:
-        collected = [event async for event in events]
+    collected, state = await collect(flow)
     check_grammar(collected)
-    return collected, events.value
+    return collected, state
 
 
 def texts(state: Conversation) -> list[str]:

@@ -40,9 +40,10 @@ from streamkit.journal.sqlite import SqliteStore
 from streamkit.testing import call, check_grammar
 
 from . import crash_run
+from .calling import last_text
 from .crash_checks import Screen
 from .crash_points import Points
-from .crash_run import GO, Planned, last_text, read_deeds
+from .crash_run import GO, Planned, read_deeds
 
 ROOT = Path(__file__).parents[1]
 GUARD_SECONDS = 280

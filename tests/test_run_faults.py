@@ -29,9 +29,10 @@ from streamkit.errors import VerdictRefused
 from streamkit.journal.entry import CallFinished, Entry
 from streamkit.journal.journals import Journal
 from streamkit.journal.memory import MemoryStore
+from streamkit.testing.leftovers import nothing_left
 
 from .agent_run import CALLS, FIRST, GO, MAY_HAVE_HAPPENED, TEXTS, TURNS, Run, World, check_by_all, check_ran
-from .attacks import Boom, nothing_left, repeat
+from .attacks import Boom, repeat
 
 BACKENDS = ("asyncio", "trio")
 GUARD_SECONDS = 200

@@ -21,9 +21,9 @@ from streamkit.journal.entry import Entry, RunTaken, Shown
 from streamkit.journal.sqlite import SqliteStore, sqlite_journal
 from streamkit.journal.sqlite_writer import Append, Writer
 from streamkit.testing import check_journal_store
+from streamkit.testing.leftovers import nothing_left
 from streamkit.turns import TextDelta
 
-from ..attacks import nothing_left
 from .child_stores import child_store
 from .writers import SlowAppend, counting_writer
 

@@ -9,8 +9,8 @@ import pytest
 
 from streamkit.errors import McpServerError
 from streamkit.mcp import Connection
+from streamkit.testing.leftovers import nothing_left
 
-from ..attacks import nothing_left
 from ..calling import GUARD_SECONDS
 from .servers import child
 

@@ -17,9 +17,9 @@ from streamkit.errors import DefinitionError, FlowError, McpServerError
 from streamkit.execute import execute_all
 from streamkit.mcp import Connection, Progress
 from streamkit.running import Running
+from streamkit.testing.leftovers import nothing_left
 from streamkit.tool_events import Failure, ToolStarted, Value
 
-from ..attacks import nothing_left
 from ..calling import GUARD_SECONDS, collect, intermediates
 from .servers import MODES, Context, Mode, Send, calls, child, client, is_running, listed, server, written_out
 

@@ -22,10 +22,10 @@ from streamkit.errors import ToolError
 from streamkit.flows import Sink
 from streamkit.mcp import Connection, server_of
 from streamkit.reducers import last
+from streamkit.testing.leftovers import nothing_left
 from streamkit.toolkit import Toolkit
 from streamkit.tools import Tool, ToolContext
 
-from ..attacks import nothing_left
 from ..calling import GUARD_SECONDS
 from .servers import MODES, ROOT, Mode, child
 

@@ -7,10 +7,10 @@ import pytest
 
 from streamkit.items import user
 from streamkit.journal.memory import memory_journal
+from streamkit.testing.leftovers import nothing_left
 from streamkit.testing.scripted import call
 from streamkit.web import WebApp, app
 
-from ..attacks import nothing_left
 from .asgi import Exchange, asking
 from .serving import Agent, Deletes, Hold, get, of_header, post, posting
 

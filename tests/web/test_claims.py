@@ -19,11 +19,11 @@ from streamkit.items import ToolOutput
 from streamkit.journal.journals import Journal
 from streamkit.journal.memory import memory_journal
 from streamkit.journal.sqlite import sqlite_journal
+from streamkit.testing.leftovers import nothing_left
 from streamkit.testing.scripted import call
 from streamkit.tool_events import RunEvent
 from streamkit.web import RunRequest, WebApp, app
 
-from ..attacks import nothing_left
 from ..wire.ui_client import UiClient
 from .asgi import Exchange, asking
 from .serving import JSON, Agent, json_request, of_header, post, posting

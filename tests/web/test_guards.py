@@ -9,10 +9,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from streamkit.items import user
+from streamkit.testing.leftovers import nothing_left
 from streamkit.web import app
 from streamkit.web.guards import BODY_SECONDS, MAX_DEPTH
 
-from ..attacks import in_ticks, nothing_left
+from ..attacks import in_ticks
 from .asgi import Exchange, ask, asking
 from .serving import JSON, Agent, of_header, post
 

@@ -12,11 +12,11 @@ from starlette.routing import Mount, Route
 
 from streamkit.conversing import converse
 from streamkit.items import user
+from streamkit.testing.leftovers import nothing_left
 from streamkit.testing.scripted import ScriptedModel, call
 from streamkit.toolkit import Toolkit
 from streamkit.web import FlowResponse, app
 
-from ..attacks import nothing_left
 from .asgi import Exchange, ask, asking, scope_of
 from .serving import JSON, Agent, Hold, json_request, text_of
 

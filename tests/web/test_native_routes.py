@@ -10,12 +10,13 @@ from starlette.exceptions import HTTPException
 from streamkit.flows import Flow
 from streamkit.history import Conversation
 from streamkit.items import Message, assistant, user
+from streamkit.testing.leftovers import nothing_left
 from streamkit.testing.scripted import call
 from streamkit.tool_events import RunEvent
 from streamkit.verdicts import from_verdicts
 from streamkit.web import RunRequest, app
 
-from ..attacks import Boom, nothing_left
+from ..attacks import Boom
 from .asgi import ask
 from .serving import (
     JSON,

@@ -19,6 +19,7 @@ from streamkit.journal.entry import Entry, RunTaken, Shown, StateSaved
 from streamkit.journal.journals import Journal
 from streamkit.journal.memory import MemoryStore, memory_journal
 from streamkit.journal.sqlite import sqlite_journal
+from streamkit.testing.leftovers import nothing_left
 from streamkit.testing.scripted import ScriptedModel, call
 from streamkit.tool_events import RunEvent
 from streamkit.toolkit import Toolkit
@@ -26,7 +27,7 @@ from streamkit.turns import TextDelta, TurnStarted
 from streamkit.web import RunRequest, WebApp, app
 from streamkit.web.owners import new_run_id
 
-from ..attacks import Boom, Wild, in_ticks, nothing_left
+from ..attacks import Boom, Wild, in_ticks
 from .asgi import Exchange, asking
 from .serving import Agent, Deletes, Hold, find, get, of_header, post, posting, run_id_of, text_of, types
 

@@ -17,6 +17,7 @@ from streamkit.errors import RunStopped
 from streamkit.flows import Sink, flow
 from streamkit.groups import LoneErrorGroup
 from streamkit.items import user
+from streamkit.testing.leftovers import nothing_left
 from streamkit.testing.scripted import ScriptedModel, call
 from streamkit.tool_events import RunEvent
 from streamkit.toolkit import Toolkit
@@ -24,7 +25,7 @@ from streamkit.turns import TextDelta
 from streamkit.web.body import MESSAGE_BYTES
 from streamkit.web.response import FlowResponse
 
-from ..attacks import Boom, Own, Wild, in_ticks, nothing_left
+from ..attacks import Boom, Own, Wild, in_ticks
 from .asgi import Exchange, ask, asking, scope_of
 
 

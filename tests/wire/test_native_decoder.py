@@ -39,7 +39,8 @@ from streamkit.wire import native_frames as frames
 from streamkit.wire.native import NativeEncoder
 from streamkit.wire.native_decoder import NativeDecoder
 
-from ..agent_run import Run, World, last_text
+from ..agent_run import Run, World
+from ..calling import last_text
 from ..streams import decode
 from .as_told import as_told
 from .native_grammar import check_frames, encoded, frames_of
