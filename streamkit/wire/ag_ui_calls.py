@@ -7,7 +7,6 @@ answer itself.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ import msgspec
 
 from ..history import WHY_DROPPED
 from ..items import Image
+from ..providers.requests import base64_of
 from ..tool_events import ApprovalRequested, Failure, Intermediate, Output, RunEvent, ToolStarted, Value
 from ..turns import ToolInputAbandoned, ToolInputAvailable, ToolInputStart
 from .ag_ui_scopes import Scope, ours, sse
@@ -190,7 +190,7 @@ class CallFrames:
         if image.url is not None:
             source = {"type": "url", "value": image.url}
         else:
-            encoded = base64.b64encode(image.data).decode()
+            encoded = base64_of(image)
             if not isinstance(msgspec.json.decode(self._values.of(encoded)), str):
                 return _text_part(f"(An image of {len(image.data)} bytes is left out.)")
             source = {"type": "data", "value": encoded, "mimeType": image.media_type}

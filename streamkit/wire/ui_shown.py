@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from ..history import Conversation
-from ..items import Image, Item, Message, ProviderTool, Reasoning, ToolCall, ToolOutput
+from ..items import Item, Message, ProviderTool, Reasoning, ToolCall, ToolOutput
+from ..providers.requests import image_url
 from ..tool_events import Failure, Pending, ToolResult, Value
 from ..turns import Turn
 from .ai_sdk_chunks import kept_part, tool_part
@@ -23,13 +23,9 @@ Json = dict[str, Any]
 
 def parts_of_person(message: Message) -> Iterator[Json]:
     for picture in message.images:
-        yield {"type": "file", "mediaType": picture.media_type or "image", "url": _url_of(picture)}
+        yield {"type": "file", "mediaType": picture.media_type or "image", "url": image_url(picture)}
     if message.text:
         yield {"type": "text", "text": message.text}
-
-
-def _url_of(picture: Image) -> str:
-    return picture.url or f"data:{picture.media_type};base64,{base64.b64encode(picture.data).decode()}"
 
 
 class ShownParts:
