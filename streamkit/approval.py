@@ -41,7 +41,7 @@ class Undecided(msgspec.Struct, frozen=True, tag=True):
 Verdict = Allow | Deny | Undecided
 
 
-class Card(msgspec.Struct, frozen=True):
+class Card(msgspec.Struct, frozen=True, rename="camel"):
     """What a person is shown of a tool before a call of it runs, beside its name and the arguments.
 
     origin: whose tool it is: an account, a server. effects: what it says of what it does, see `Tool`.

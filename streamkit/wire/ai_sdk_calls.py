@@ -231,4 +231,4 @@ _CHUNKS: dict[type, Callable[..., bytes]] = {
 
 def _wants_value(card: Any) -> bool:
     """Also of a card that was written down and read again."""
-    return (card.get("wants_value") if isinstance(card, dict) else getattr(card, "wants_value", False)) is True
+    return (card.get("wantsValue") if isinstance(card, dict) else getattr(card, "wants_value", False)) is True

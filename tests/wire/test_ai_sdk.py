@@ -183,14 +183,14 @@ def test_a_question_has_the_execution_id_and_what_the_person_should_see() -> Non
         "type": "tool-approval-request",
         "approvalId": "t.0",
         "toolCallId": "c1",
-        "approvalDescriptor": {"description": "Does.", "origin": None, "effects": "once", "wants_value": False},
+        "approvalDescriptor": {"description": "Does.", "origin": None, "effects": "once", "wantsValue": False},
     }
 
 
 def test_a_call_that_the_client_answers_is_no_question() -> None:
     asked = ApprovalRequested("t.0", "c1", "f", {}, Card("Where are you?", None, "once", wants_value=True))
     assert shown([*WRITTEN, asked]).call("c1")["state"] == "input-available"
-    as_json = ApprovalRequested("t.0", "c1", "f", {}, {"wants_value": True})
+    as_json = ApprovalRequested("t.0", "c1", "f", {}, {"wantsValue": True})
     assert shown([*WRITTEN, as_json]).call("c1")["state"] == "input-available"
 
 
