@@ -85,8 +85,8 @@ class Journal:
     def follow(self, run_id: str, *, after: int = 0) -> Flow[Followed, None]:
         """The events of a run behind a number, then those to come until it ends; each of them once.
 
-        A run whose process is gone has not ended: its followers wait until somebody goes on with it. Raises UnknownRun
-        for a run, or a number, of which nothing is written down.
+        A run whose process is gone has not ended: its followers wait until somebody goes on with it, and never see the
+        end of a turn that the run has lost. Raises UnknownRun for a run, or a number, of which nothing is written down.
         """
         return Flow(lambda out: self._follow(out, run_id, after))
 

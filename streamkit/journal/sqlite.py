@@ -34,7 +34,12 @@ READ_UNSHOWN = "SELECT number, entry FROM entries WHERE run_id = ? AND number > 
 
 
 def sqlite_journal(path: str | os.PathLike[str], *, events: bool = True, redact: Redact | None = None) -> Journal:
-    """A journal in the file at this path, which is made where there is none. events, redact: see Journal."""
+    """A journal in the file at this path, which is made where there is none. events, redact: see Journal.
+
+    The file, and the one beside it that ends in `-holds`, are for the processes of one machine, on a disk of its own.
+    A call costs two commits that are synced to the disk, calls at the same time share theirs, and a turn costs no more
+    of them than its calls. Where the file is full, locked or damaged the run ends with one JournalError.
+    """
     return Journal(SqliteStore(path), events=events, redact=redact)
 
 
