@@ -14,7 +14,8 @@ from .flows import Flow, Sink
 from .history import Conversation, Ended, Transcript, unanswered
 from .inner_runs import inner_runs
 from .items import History, Item, Tagged, ToolCall
-from .journal.log import RecordedSink, RunLog
+from .journal.log import RunLog
+from .journal.recorded_sink import RecordedSink
 from .limits import LimitedSink, Limits, TimedOut
 from .loops import Next, Stop, loop
 from .metering import Meter

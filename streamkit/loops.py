@@ -19,7 +19,8 @@ from .closing import CLOSING_SECONDS
 from .flows import Flow, Sink, flow
 from .history import Conversation
 from .inner_runs import Course, going_on, inner_runs
-from .journal.log import RecordedSink, RunLog, check_driven
+from .journal.log import RunLog, check_driven
+from .journal.recorded_sink import RecordedSink
 from .ledger import Ledger, new_ledger
 from .sinks import MappedSink
 from .tool_events import RunEvent, ToolResult

@@ -12,8 +12,9 @@ from streamkit.errors import JournalError, JournalMismatch, RunIsHeld, UnknownRu
 from streamkit.history import Conversation
 from streamkit.items import ToolCall, Usage, assistant, user
 from streamkit.journal.entry import Decided, Entry, Shown
+from streamkit.journal.hidden_calls import HIDDEN
 from streamkit.journal.journals import Followed, Journal
-from streamkit.journal.log import HIDDEN, RunLog
+from streamkit.journal.log import RunLog
 from streamkit.journal.memory import MemoryStore, memory_journal
 from streamkit.tool_events import Failure, Intermediate, Pending, Value
 from streamkit.turns import TextDelta, Turn, TurnEnded
