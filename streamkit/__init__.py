@@ -6,6 +6,7 @@ For programs in which a language model calls tools and a person watches. Here ar
 from .answers import answer
 from .approval import Allow, Authorize, Card, Deny, Question, Undecided, Verdict, allow_all
 from .call_edits import edit_calls
+from .conversation import Conversation
 from .conversing import converse
 from .decorators import streaming_tool, tool
 from .desk import ApprovalDesk
@@ -27,7 +28,7 @@ from .errors import (
 from .execute import execute_all
 from .flows import Events, Flow, Sink, flow
 from .held_turns import hold_back
-from .history import Conversation, Transcript, append_turn, cancel_pending, recent, unanswered
+from .history import append_turn, cancel_pending, recent, unanswered
 from .input_fields import fields
 from .items import (
     History,
@@ -65,6 +66,7 @@ from .tool_events import (
 )
 from .toolkit import Toolkit, ValidCall
 from .tools import StreamingTool, Tool, ToolContext, current_sink
+from .transcript import Transcript
 from .turns import (
     ReasoningDelta,
     RefusalDelta,

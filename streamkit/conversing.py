@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 
 from .approval import Authorize
+from .conversation import Conversation, Ended
 from .errors import HistoryError
 from .execute import execute_all
 from .flows import Flow, Sink
-from .history import Conversation, Ended, Transcript, unanswered
+from .history import unanswered
 from .inner_runs import inner_runs
 from .items import History, Item, Tagged, ToolCall
 from .journal.log import RunLog
@@ -24,6 +25,7 @@ from .running import Running
 from .sinks import TappedSink
 from .tool_events import Failure, Output, RunEvent, ToolEvent, ToolResult, ToolStarted
 from .toolkit import Toolkit, check_toolkit_given
+from .transcript import Transcript
 from .turns import ToolInputAbandoned, Turn, TurnEnded, TurnEvent, TurnRequest
 
 

@@ -24,10 +24,10 @@ from msgspec import UNSET
 from .approval import Allow, Authorize, Deny, allow_all
 from .asking import Asking
 from .calls import given_value, run_call
+from .conversation import Paused, paused_in
 from .errors import InvalidCall, JournalError
 from .flows import Sink, flow
 from .groups import LoneErrorGroup, raise_if_all_are
-from .history import Paused, paused_in
 from .inner_runs import InnerRuns, inner_runs, paused_call, use_inner_runs
 from .items import ToolCall
 from .journal.log import RunLog, check_driven

@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 
 from .approval import Authorize
+from .conversation import Conversation, InnerRun, Paused
 from .errors import FlowError
-from .history import Conversation, InnerRun, Paused
 from .items import ToolCall
 
 

@@ -16,8 +16,8 @@ import anyio.lowlevel
 import msgspec
 
 from .closing import CLOSING_SECONDS
+from .conversation import Conversation
 from .flows import Flow, Sink, flow
-from .history import Conversation
 from .inner_runs import Course, going_on, inner_runs
 from .journal.log import RunLog, check_driven
 from .journal.recorded_sink import RecordedSink

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import msgspec
 
-from .history import Paused
+from .conversation import Paused
 from .items import ToolCall
 from .tool_events import ToolResult
 from .toolkit import ValidCall

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from .history import Conversation
+from .conversation import Conversation
 from .items import Item, ProviderTool, ToolCall, ToolOutput
 from .tool_events import (
     ApprovalRequested,

@@ -23,8 +23,8 @@ from .approval import (
     plain_rule,
     problem_of,
 )
+from .conversation import Conversation
 from .errors import VerdictRefused
-from .history import Conversation
 
 logger = logging.getLogger("streamkit")
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from streamkit.conversation import Conversation
 from streamkit.execute import execute_all
 from streamkit.flows import Flow
-from streamkit.history import Conversation
 from streamkit.items import Message, ToolCall, ToolOutput
 from streamkit.tool_events import Intermediate, Output, ToolEvent, ToolResult
 from streamkit.toolkit import Toolkit

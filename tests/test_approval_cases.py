@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from streamkit.approval import Allow, Deny, Verdict
+from streamkit.conversation import Conversation
 from streamkit.conversing import converse
 from streamkit.decorators import tool
 from streamkit.desk import ApprovalDesk
 from streamkit.errors import VerdictRefused
-from streamkit.history import Conversation
 from streamkit.items import ToolCall, ToolOutput, user
 from streamkit.testing import ScriptedModel, call, check_grammar, check_history
 from streamkit.tool_events import ApprovalRequested, Failure, Output, RunEvent, ToolStarted

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from streamkit.approval import Allow, Deny, Verdict
+from streamkit.conversation import Conversation
 from streamkit.conversing import converse
 from streamkit.decorators import tool
 from streamkit.errors import HistoryError, JournalError, RunIsHeld
 from streamkit.execute import execute_all
 from streamkit.flows import Flow
-from streamkit.history import Conversation
 from streamkit.items import ToolCall, ToolOutput, Usage, user
 from streamkit.journal.entry import Entry, TurnTaken
 from streamkit.journal.journals import Journal

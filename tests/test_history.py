@@ -1,29 +1,18 @@
 """Histories always pair calls and results, whatever happened."""
 
-from typing import Any
-
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.errors import HistoryError
-from streamkit.history import Conversation, Transcript, append_turn, cancel_pending, recent, unanswered
-from streamkit.items import History, Item, Message, Reasoning, ToolCall, ToolOutput, Usage, assistant, user
+from streamkit.history import append_turn, cancel_pending, recent, unanswered
+from streamkit.items import History, Item, Message, Reasoning, ToolCall, ToolOutput, assistant, user
 from streamkit.testing.histories import check_items
-from streamkit.tool_events import Failure, Output, Pending, ToolStarted, Value
-from streamkit.turns import TextDelta, ToolInputStart, Turn, TurnEnded, TurnRestarted, TurnStarted
+from streamkit.tool_events import Failure, Pending, Value
+from streamkit.turns import Turn
 
-ONE = ToolCall("c1", "read", '{"p":"a"}', "t1", 0)
-TWO = ToolCall("c2", "read", '{"p":"b"}', "t1", 1)
-
-
-def value(call: ToolCall, text: str = "done") -> Value:
-    return Value(call.call_id, call.name, text, text)
-
-
-def turn(*items: Message | Reasoning | ToolCall, **fields: object) -> Turn:
-    return Turn("t1", "m", items, **fields)  # type: ignore[arg-type]
+from .paired import ONE, TWO, turn, value
 
 
 def test_results_go_behind_the_turn_in_the_order_of_the_calls() -> None:
@@ -150,130 +139,3 @@ def test_cancelled_and_shortened_histories_are_whole(kinds: list[str], count: in
     ]
     check_items(whole)
     check_items(recent(whole, count))
-
-
-def test_a_turn_that_a_transcript_hears_of_twice_is_one() -> None:
-    transcript = Transcript((user("go"),))
-    ended = TurnEnded(turn(assistant("I look"), ONE))
-    for event in (TurnStarted("t1", "m"), ended, ended, Output("c1", "read", value(ONE, "1")), ended):
-        transcript.feed(event)
-    assert transcript.history() == (user("go"), assistant("I look"), ONE, ToolOutput("c1", "read", "1"))
-
-
-def test_a_transcript_is_legal_at_every_moment() -> None:
-    ended = turn(assistant("I look"), ONE, TWO)
-    events = [
-        TurnStarted("t1", "m"), TextDelta("I "), TextDelta("look"), ToolInputStart("c1", "read"), TurnEnded(ended),
-        ToolStarted("x", "c1", "read", {}),
-        Output("c2", "read", value(TWO, "2")), Output("c1", "read", value(ONE, "1")),
-        TurnStarted("t2", "m"), TextDelta("Fine"), TurnEnded(Turn("t2", "m", (assistant("Fine"),))),
-    ]  # fmt: skip
-    transcript = Transcript((user("go"),))
-    histories = []
-    for event in events:
-        transcript.feed(event)  # type: ignore[arg-type]
-        histories.append(transcript.history("stopped"))
-        check_items(histories[-1])
-    assert histories[2] == (user("go"), assistant("I look")), "text, but no half call"
-    assert histories[6][-2:] == (ToolOutput("c1", "read", "stopped", failed=True), ToolOutput("c2", "read", "2"))
-    results = [value(ONE, "1"), value(TWO, "2")]
-    assert histories[-1] == (*append_turn((user("go"),), ended, results), assistant("Fine"))
-
-
-def test_a_transcript_forgets_what_a_restart_took_back_and_blank_text() -> None:
-    transcript = Transcript()
-    for event in (TurnStarted("t1", "m"), TextDelta("First, open"), TurnRestarted("connection lost"), TextDelta(" \n")):
-        transcript.feed(event)
-    assert transcript.history() == ()
-
-
-def test_a_transcript_knows_the_calls_that_its_start_waits_for() -> None:
-    waiting = Conversation((user("go"),)).add(turn(ONE, TWO), [value(ONE, "1"), Pending("c2", "read")])
-    transcript = Transcript(waiting)
-    stopped = (ONE, TWO, ToolOutput("c1", "read", "1"), ToolOutput("c2", "read", "stopped", failed=True))
-    assert transcript.history("stopped") == (user("go"), *stopped)
-    transcript.feed(Output("c2", "read", value(TWO, "2")))
-    assert transcript.history()[-1] == ToolOutput("c2", "read", "2")
-
-
-def test_a_conversation_settles_turns_and_says_how_it_ended() -> None:
-    start = Conversation((user("go"),))
-    asked = start.add(turn(ONE, usage=Usage(5, 1)), [msgspec.structs.replace(value(ONE), usage=Usage(10, 2))])
-    assert (asked.ended, asked.turns, asked.usage) == (None, 1, Usage(15, 3))
-    for reason, ended in [("stop", "answer"), ("length", "length"), ("refusal", "refusal"), ("unknown", "unknown")]:
-        assert asked.add(turn(assistant("so"), stop_reason=reason)).ended == ended
-    assert asked.add(turn(stop_reason="pause")).ended is None
-
-
-def test_a_pending_call_leaves_its_turn_unsettled() -> None:
-    start = Conversation((user("go"),))
-    waiting = start.add(turn(ONE, TWO), [value(ONE), Pending("c2", "read")])
-    assert (waiting.ended, waiting.history) == ("pending", start.history)
-    assert [result.call_id for result in waiting.results] == ["c1", "c2"]
-    with pytest.raises(HistoryError, match="not settled"):
-        waiting.say(user("and?"))
-
-
-def test_a_conversation_round_trips_through_json() -> None:
-    state = Conversation((user("go"),)).add(turn(ONE), [value(ONE)]).add(turn(TWO), [Pending("c2", "read")])
-    assert msgspec.json.decode(msgspec.json.encode(state), type=Conversation) == state
-
-
-# An unsettled turn
-
-
-def two_calls() -> Turn:
-    calls = tuple(ToolCall(f"c{place}", "read", "{}", "turn_1", place) for place in range(2))
-    return Turn("turn_1", items=calls, stop_reason="tool_calls", usage=Usage(10, 1))
-
-
-def test_the_calls_that_wait_are_known_by_their_execution_ids() -> None:
-    taken = Conversation().take(two_calls())
-    assert list(taken.waiting) == ["turn_1.0", "turn_1.1"]
-    assert list(taken.settle([Value("c0", "read", 1, "1")]).waiting) == ["turn_1.1"]
-    assert list(taken.settle([Pending("c0", "read")]).waiting) == ["turn_1.0", "turn_1.1"]
-    assert Conversation().waiting == {}
-
-
-def test_a_turn_is_settled_one_result_after_the_other_as_it_is_at_once() -> None:
-    one, other = Value("c0", "read", 1, "1", Usage(1, 1)), Failure("c1", "read", "denied", "no", usage=Usage(2, 2))
-    at_once = Conversation((user("go"),)).add(two_calls(), [one, other])
-    taken = Conversation((user("go"),)).take(two_calls())
-    for first, second in ((one, other), (other, one)):
-        half = taken.settle([first])
-        assert (half.turn, half.ended, half.history) == (two_calls(), None, (user("go"),))
-        assert half.settle([second]) == at_once
-    pending = taken.settle([one, Pending("c1", "read")])
-    assert pending.ended == "pending"
-    assert pending.settle([other]) == at_once
-    assert at_once.usage == Usage(13, 4)
-    assert at_once.turns == 1
-
-
-@pytest.mark.parametrize(
-    ("results", "message"),
-    [
-        ([Value("c0", "read", 1, "1")], "without a call"),
-        ([Value("zz", "read", 1, "1")], "without a call"),
-        ([Value("c1", "read", 1, "1"), Value("c1", "read", 1, "1")], "two results"),
-    ],
-)
-def test_a_result_that_nobody_waits_for_is_refused(results: list[Any], message: str) -> None:
-    half = Conversation().take(two_calls()).settle([Value("c0", "read", 1, "1")])
-    with pytest.raises(HistoryError, match=message):
-        half.settle(results)
-    with pytest.raises(HistoryError, match="no turn is unsettled"):
-        Conversation().settle(results)
-
-
-def test_the_text_of_a_conversation_is_what_was_said_last() -> None:
-    call = ToolCall("c", "f", "{}")
-    said = Conversation((user("Q"), assistant("A"), call, ToolOutput("c", "f", "1"), assistant("B"), assistant("C")))
-    assert said.text == "BC"
-    assert said.say(user("And?")).text == ""
-
-
-def test_only_items_are_said() -> None:
-    text: Any = "And?"
-    with pytest.raises(TypeError, match=r"user\('…'\)"):
-        Conversation().say(text)

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from streamkit.approval import Allow, Deny, Question, Verdict
+from streamkit.conversation import Conversation
 from streamkit.decorators import tool
 from streamkit.errors import JournalError, JournalMismatch
 from streamkit.execute import execute_all
-from streamkit.history import Conversation
 from streamkit.items import ToolCall, user
 from streamkit.journal.entry import CallFinished, CallStarted, Decided, Entry
 from streamkit.journal.journals import Journal

@@ -45,6 +45,8 @@ ROWS = (
         "reducers",
         "tool_values",
         "history",
+        "conversation",
+        "transcript",
         "redaction",
         "ledger",
         "bars",

@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from streamkit.approval import Question, Undecided, Verdict
+from streamkit.conversation import Conversation
 from streamkit.conversing import converse
 from streamkit.decorators import tool
 from streamkit.errors import ModelError
 from streamkit.execute import execute_all
 from streamkit.flows import Flow, Sink, flow
-from streamkit.history import Conversation, Transcript
 from streamkit.items import Message, ToolOutput, Usage, user
 from streamkit.loops import Next, Stop, loop, next_state_from, stream_until_complete
 from streamkit.testing.grammar import check_grammar
@@ -20,6 +20,7 @@ from streamkit.testing.histories import check_items
 from streamkit.testing.scripted import ScriptedModel, call, interleave, stop
 from streamkit.tool_events import Output, RunEvent, ToolStarted
 from streamkit.toolkit import Toolkit
+from streamkit.transcript import Transcript
 from streamkit.turn_builder import UsageReported
 from streamkit.turns import (
     ToolInputAbandoned,

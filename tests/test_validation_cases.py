@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from streamkit.conversation import Conversation
 from streamkit.conversing import converse
 from streamkit.decorators import tool
 from streamkit.errors import InvalidInput
-from streamkit.history import Conversation
 from streamkit.items import Message, ToolOutput, user
 from streamkit.testing.grammar import check_grammar
 from streamkit.testing.histories import check_items

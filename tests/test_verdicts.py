@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from streamkit.approval import Allow, Authorize, Deny, Undecided, Verdict, allow_all
+from streamkit.conversation import Conversation
 from streamkit.errors import VerdictRefused
 from streamkit.execute import execute_all
-from streamkit.history import Conversation
 from streamkit.items import user
 from streamkit.tool_events import ApprovalRequested, Pending, Value
 from streamkit.toolkit import Toolkit

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from ..codec.surrogates import whole
-from ..history import Conversation, Paused
+from ..conversation import Conversation, Paused
 from ..items import Tagged
 from ..tool_events import ApprovalRequested, Effects, Failure, Intermediate, RunEvent, Value
 from ..turns import Turn

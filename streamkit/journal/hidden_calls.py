@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ..history import Conversation, Paused
+from ..conversation import Conversation, Paused
 from ..items import ToolCall, TurnItem
 from ..redaction import Redaction
 from ..turns import Turn

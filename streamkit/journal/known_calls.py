@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import msgspec
 
+from ..conversation import Conversation, Paused
 from ..errors import JournalMismatch
-from ..history import Conversation, Paused
 from ..items import ToolCall
 from ..tool_events import ToolResult
 from ..turns import Turn

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from ..conversation import Conversation, Paused
 from ..errors import RunIsHeld
-from ..history import Conversation, Paused
 from ..items import History, ToolCall
 from ..ledger import strike_out
 from ..redaction import Redaction

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 
+from ..conversation import Conversation
 from ..errors import RunIsHeld
-from ..history import Conversation
 from ..items import Usage, user
 from ..journal.entry import (
     CallFinished,

@@ -28,9 +28,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ..approval import Allow, Authorize, Deny, Question, Verdict
+from ..conversation import Conversation
 from ..errors import JournalError, RunStopped
 from ..flows import Flow, Sink
-from ..history import Conversation
 from ..journal.journals import Journal
 from ..tool_events import RunEvent, ToolStarted
 from .claim_books import ClaimBook, RememberedClaims, StoredClaims

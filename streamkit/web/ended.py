@@ -9,8 +9,8 @@ import anyio
 import msgspec
 
 from ..approval import Allow, Deny, Verdict
+from ..conversation import Conversation
 from ..errors import VerdictRefused
-from ..history import Conversation
 from ..wire.encoding import json_of
 
 logger = logging.getLogger("streamkit")

@@ -13,10 +13,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ..approval import Allow, Deny
+from ..conversation import Conversation
 from ..desk import ApprovalDesk
 from ..errors import FlowError, RunStopped
 from ..groups import LoneErrorGroup, concerns_all
-from ..history import Conversation
 from ..journal.journals import Journal
 from ..journal.log import RunLog
 from ..wire.encoding import Encoder

@@ -11,9 +11,9 @@ from starlette.routing import Route
 
 from ..approval import card_of
 from ..codec.strict_json import strict_json
+from ..conversation import Conversation
 from ..desk import ApprovalDesk
 from ..errors import NotRunning, RunIsHeld, VerdictRefused
-from ..history import Conversation
 from ..redaction import Redact
 from ..wire.encoding import Values, json_of
 from ..wire.native import NativeEncoder

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import anyio
 
 from .. import errors
+from ..conversation import Conversation
 from ..errors import RunStopped
 from ..flows import Flow, Sink
 from ..groups import LoneErrorGroup
-from ..history import Conversation
 from ..journal.entry import RunEnded, Shown
 from ..journal.journals import Followed, Journal
 from ..journal.log import RunLog

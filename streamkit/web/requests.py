@@ -10,11 +10,13 @@ from msgspec import UNSET, UnsetType
 from starlette.exceptions import HTTPException
 
 from ..approval import Allow, Authorize, Deny
-from ..history import Conversation, Transcript, cancel_pending
+from ..conversation import Conversation
+from ..history import cancel_pending
 from ..items import Image, Item, Message, user
 from ..journal.log import RunLog
 from ..running import Running
 from ..toolkit import Toolkit
+from ..transcript import Transcript
 
 NO_TOOLS = Toolkit()
 

@@ -13,14 +13,15 @@ import anyio
 from starlette.exceptions import HTTPException
 
 from ..approval import Allow, Authorize, Deny, Verdict
+from ..conversation import Conversation
 from ..desk import ApprovalDesk
 from ..errors import RunStopped
 from ..flows import Flow, Sink
 from ..groups import concerns_all
-from ..history import Conversation, Transcript
 from ..journal.log import RunLog
 from ..running import Running
 from ..tool_events import RunEvent
+from ..transcript import Transcript
 from .ended import Ended, EndedRuns
 from .owners import name_of
 from .requests import UNFINISHED, RunRequest

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from ..conversation import Conversation
 from ..errors import ModelError, RunStopped
-from ..history import Conversation
 from ..items import ToolCall
 from ..redaction import Redact, Redaction
 from ..tool_events import (

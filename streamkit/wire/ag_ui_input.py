@@ -20,9 +20,9 @@ from typing import Any
 import msgspec
 
 from ..approval import Allow, Authorize, Deny, Needs, Question, Verdict, asks_for_marked, must_ask
+from ..conversation import Conversation
 from ..errors import DefinitionError, MessagesRefused, VerdictRefused
 from ..foreign_schemas import without_patterns
-from ..history import Conversation
 from ..items import Message, ToolCall, ToolOutput
 from ..redaction import Redact
 from ..tool_events import Failure, Pending, ToolResult, Value

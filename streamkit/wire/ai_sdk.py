@@ -14,7 +14,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from ..history import Conversation
+from ..conversation import Conversation
 from ..items import ProviderTool
 from ..redaction import Redact, Redaction
 from ..tool_events import Output, RunEvent

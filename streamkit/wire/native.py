@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from ..history import Conversation
+from ..conversation import Conversation
 from ..items import ProviderTool, UnknownItem
 from ..redaction import Redact, Redaction
 from ..tool_events import ApprovalRequested, Intermediate, Output, RunEvent, ToolStarted

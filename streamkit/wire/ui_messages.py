@@ -17,8 +17,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..approval import Verdict
+from ..conversation import Conversation
 from ..errors import MessagesRefused
-from ..history import Conversation, append_turn
+from ..history import append_turn
 from ..items import History, Item, Message, ToolOutput
 from .kept_turns import items_of
 from .seals import Seal

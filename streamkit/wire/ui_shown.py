@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ..history import Conversation
+from ..conversation import Conversation
 from ..items import Item, Message, ProviderTool, Reasoning, ToolCall, ToolOutput
 from ..providers.requests import image_url
 from ..tool_events import Failure, Pending, ToolResult, Value

@@ -8,10 +8,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from streamkit.conversation import Conversation
 from streamkit.conversing import converse
 from streamkit.decorators import streaming_tool, tool
 from streamkit.errors import UnknownRun
-from streamkit.history import Conversation
 from streamkit.items import ToolOutput, user
 from streamkit.journal.journals import Journal
 from streamkit.journal.memory import memory_journal

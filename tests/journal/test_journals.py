@@ -8,8 +8,8 @@ import anyio
 import msgspec
 import pytest
 
+from streamkit.conversation import Conversation
 from streamkit.errors import JournalError, JournalMismatch, RunIsHeld, UnknownRun
-from streamkit.history import Conversation
 from streamkit.items import ToolCall, Usage, assistant, user
 from streamkit.journal.entry import Decided, Entry, Shown
 from streamkit.journal.hidden_calls import HIDDEN

@@ -14,8 +14,8 @@ from typing import Any
 import anyio
 import pytest
 
+from streamkit.conversation import Conversation
 from streamkit.errors import JournalError
-from streamkit.history import Conversation
 from streamkit.items import user
 from streamkit.journal.entry import Entry, RunTaken, Shown
 from streamkit.journal.sqlite import SqliteStore, sqlite_journal

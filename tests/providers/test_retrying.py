@@ -24,7 +24,6 @@ from streamkit.errors import (
     ProviderError,
     TurnTimeout,
 )
-from streamkit.history import Transcript
 from streamkit.items import Usage, user
 from streamkit.metering import Meter
 from streamkit.providers.retrying import (
@@ -36,6 +35,7 @@ from streamkit.providers.retrying import (
 )
 from streamkit.testing.grammar import check_grammar
 from streamkit.tool_events import RunEvent, ToolStarted
+from streamkit.transcript import Transcript
 from streamkit.turns import (
     TextDelta,
     ToolInputAbandoned,

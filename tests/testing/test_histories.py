@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit.history import Transcript, append_turn
+from streamkit.history import append_turn
 from streamkit.items import (
     History,
     Image,
@@ -38,6 +38,7 @@ from streamkit.testing.openai_legality import (
     check_responses_kept,
 )
 from streamkit.tool_events import Failure, ToolResult, Value
+from streamkit.transcript import Transcript
 from streamkit.turns import Turn
 
 from ..streams import recorded_body, recordings

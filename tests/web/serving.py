@@ -9,10 +9,10 @@ from typing import Any
 
 import anyio
 
+from streamkit.conversation import Conversation
 from streamkit.conversing import converse
 from streamkit.decorators import streaming_tool, tool
 from streamkit.flows import Flow
-from streamkit.history import Conversation
 from streamkit.testing.scripted import ScriptedModel, ScriptTurn
 from streamkit.tool_events import RunEvent
 from streamkit.toolkit import Toolkit

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from streamkit.conversation import Conversation
 from streamkit.conversing import converse
 from streamkit.flows import Flow
-from streamkit.history import Conversation
 from streamkit.items import user
 from streamkit.testing.scripted import ScriptedModel, call
 from streamkit.tool_events import RunEvent

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from starlette.exceptions import HTTPException
 
 from streamkit.approval import Allow, allow_all
+from streamkit.conversation import Conversation
 from streamkit.errors import JournalError, RunStopped
 from streamkit.flows import Flow, Sink
-from streamkit.history import Conversation
 from streamkit.journal.entry import Entry, Numbered
 from streamkit.journal.memory import MemoryStore
 from streamkit.journal.store import PAGE

@@ -12,9 +12,9 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from streamkit.approval import allow_all
+from streamkit.conversation import Conversation
 from streamkit.decorators import tool
 from streamkit.flows import Flow, Sink, flow
-from streamkit.history import Conversation
 from streamkit.items import ToolOutput
 from streamkit.journal.journals import Journal
 from streamkit.journal.memory import memory_journal

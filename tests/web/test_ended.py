@@ -6,8 +6,8 @@ import anyio
 import pytest
 
 from streamkit.approval import Allow, Deny
+from streamkit.conversation import Conversation
 from streamkit.errors import VerdictRefused
-from streamkit.history import Conversation
 from streamkit.items import ToolCall, user
 from streamkit.tool_events import Pending, Value
 from streamkit.turns import Turn

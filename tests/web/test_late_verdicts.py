@@ -7,9 +7,9 @@ from typing import Any
 import anyio
 import pytest
 
+from streamkit.conversation import Conversation
 from streamkit.flows import Flow
 from streamkit.groups import LoneErrorGroup
-from streamkit.history import Conversation
 from streamkit.journal.entry import Entry
 from streamkit.journal.journals import Journal
 from streamkit.journal.memory import MemoryStore

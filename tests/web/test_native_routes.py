@@ -7,8 +7,8 @@ import anyio
 import pytest
 from starlette.exceptions import HTTPException
 
+from streamkit.conversation import Conversation
 from streamkit.flows import Flow
-from streamkit.history import Conversation
 from streamkit.items import Message, assistant, user
 from streamkit.testing.leftovers import nothing_left
 from streamkit.testing.scripted import call

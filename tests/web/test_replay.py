@@ -10,10 +10,10 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from streamkit.conversation import Conversation
 from streamkit.conversing import converse
 from streamkit.errors import FlowError, JournalError, ProviderError
 from streamkit.flows import Flow
-from streamkit.history import Conversation
 from streamkit.items import user
 from streamkit.journal.entry import Entry, RunTaken, Shown, StateSaved
 from streamkit.journal.journals import Journal

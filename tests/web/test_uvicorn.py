@@ -11,10 +11,10 @@ import anyio
 import anyio.lowlevel
 import httpx2
 
+from streamkit.conversation import Conversation
 from streamkit.conversing import converse
 from streamkit.decorators import tool
 from streamkit.flows import Flow, Sink
-from streamkit.history import Conversation
 from streamkit.journal.memory import memory_journal
 from streamkit.testing.scripted import ScriptedModel, call
 from streamkit.tool_events import RunEvent

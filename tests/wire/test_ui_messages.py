@@ -32,8 +32,8 @@ from streamkit import (
     user,
 )
 from streamkit.codec.surrogates import whole
+from streamkit.conversation import Paused
 from streamkit.errors import MessagesRefused
-from streamkit.history import Paused
 from streamkit.items import History, Image, Reasoning, ToolCall
 from streamkit.testing import ScriptedModel, call, check_history
 from streamkit.wire.ai_sdk import AiSdkEncoder
