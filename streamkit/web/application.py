@@ -79,14 +79,17 @@ def app(
     and steer it; nobody guesses one.
 
     journal: where runs are written down: then they may be watched by several, again, and from elsewhere, and go on
-    after the process died. resumable: a client that leaves does not end its run; else it is cancelled within a second.
+    after the process died. A verdict on a run that ended with "pending" is kept there, too, for `{"after": id}`, over a
+    restart and for all who share it; what is given with it, arguments or a value, only in memory where the journal
+    hides some. resumable: a client that leaves does not end its run; else it is cancelled within a second.
     allowed_origins: of pages of elsewhere that may use the app, as in "https://example.org"; "*" is all of them, and
     sends no cookies.
     redact: what goes out instead of arguments and values. fields: our own protocol tells the fields of arguments, too,
     as `NativeEncoder` does. secret: signs what clients that hold the conversation (AI
     SDK, AG-UI) are asked to approve, so that they approve nothing else: at least 16 bytes, the same in all processes;
     None makes one, and what was asked before a restart can be approved no more. What they approve runs once: a request
-    that comes a second time is refused with 409, with a journal by all who share it.
+    that comes a second time is refused with 409, with a journal by all who share it. It may come again where the call
+    cannot have started; else the person speaks on, or denies it, and the model reads that it may have happened.
 
     keepalive_seconds, stall_seconds: as of `FlowResponse`. decision_seconds: a question that nobody answers in this
     time is denied; None waits for ever. max_body_bytes: of a request. max_runs: that go on at once; more are refused

@@ -3,6 +3,9 @@
 A frame is one JSON object with its `type`, which is the name of its record here (`ToolCallStart`: `tool-call-start`),
 and fields in camelCase; those with a default are left out where they have it. `id` names a part (text, reasoning, a
 call). Whoever reads frames skips those of a type, and fields, that it does not know: there may be more of them later.
+
+The ids of calls are unique in a response: where a provider gives `c` again, it is `c~2` here. A value that is longer
+than the encoder's limit goes out as `{"truncated": true, "bytes": …, "head": "…"}`, half a character as U+FFFD.
 """
 
 from __future__ import annotations
@@ -150,6 +153,7 @@ class ToolResult(Frame, frozen=True):
     """What became of a call: it has a result, or an error, or is dropped: it never ran, and reason says why.
 
     result: the value, an empty text where there is none. text: what the model reads of it. id: of this frame alone.
+    usage: of the runs inside of the call.
     """
 
     id: str
