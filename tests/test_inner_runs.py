@@ -443,6 +443,14 @@ async def test_what_is_hidden_stays_hidden_where_a_call_waits_inside(hidden: str
     assert ("may have happened" in result.text) == (hidden == "assistant")
 
 
+async def lose_what_follows_the_pause(journal: Journal, run_id: str) -> None:
+    """As if the process had died before it wrote where the run stands."""
+    entries = [each.entry for each in await journal.store.read(run_id)]
+    last = max(number for number, entry in enumerate(entries) if isinstance(entry, CallPaused))
+    store: Any = journal.store
+    store._runs[run_id] = store._runs[run_id][: last + 1]
+
+
 async def test_a_pause_that_was_written_down_last_is_one_inside_too() -> None:
     """Both the outer and the inner run end there, as if the process had died before it wrote where they stood."""
     journal, outer = memory_journal(), outer_model("chief")
@@ -462,11 +470,21 @@ async def test_a_pause_that_was_written_down_last_is_one_inside_too() -> None:
     toolkit = Toolkit(chief)
     _, state = await drive(journal, outer, toolkit, {}, journal)
     for run_id in ("r", *state.waiting):
-        entries = [each.entry for each in await journal.store.read(run_id)]
-        last = max(number for number, entry in enumerate(entries) if isinstance(entry, CallPaused))
-        store: Any = journal.store
-        store._runs[run_id] = store._runs[run_id][: last + 1]
+        await lose_what_follows_the_pause(journal, run_id)
     _, state = await drive(journal, outer, toolkit, {each: Allow() for each in state.undecided}, journal)
     assert state.ended == "answer"
     assert [item.text for item in state.history if isinstance(item, ToolOutput)] == ["Middle."]
     assert sorted(deed for deed in deeds if deed != "assistant") == ["look lake", "send Ann", "send Bob"]
+
+
+async def test_what_was_used_before_a_pause_that_was_written_down_last_is_counted() -> None:
+    spent = UsageReported(Usage(10, 1))
+    journal, outer = memory_journal(), outer_model()
+    inner = ScriptedModel([call("send", {"to": "Ann"}), call("send", {"to": "Bob"}), spent], ["Both.", spent])
+    toolkit = Toolkit(assistant(inner))
+    _, state = await drive(journal, outer, toolkit, {})
+    await lose_what_follows_the_pause(journal, "r")
+    _, state = await drive(journal, outer, toolkit, {ids(state)[BOB]: Allow()})
+    await lose_what_follows_the_pause(journal, "r")
+    _, state = await drive(journal, outer, toolkit, {ids(state)[ANN]: Allow()})
+    assert (state.ended, state.usage, state.used.tokens) == ("answer", Usage(20, 2), 22)

@@ -59,10 +59,13 @@ class RunLog:
                     settled = numbered.number
             after = page[-1].number
         self.owed = await self._read_owed(settled)
-        if self.conversation is not None and self.conversation.turn is not None:
-            self.conversation = self._calls.settle(self.conversation, self.conversation.turn)
-            if self.conversation.turn is None:
-                return  # settled only now: the next turn must not be written behind one that waits for its results
+        found = self.conversation
+        if found is not None and found.turn is not None:
+            self.conversation = self._calls.settle(found, found.turn)
+            # Saved before all else: the next turn must not be written behind one that waits for its results, and the
+            # next pause of a call not behind one of which no state tells what was used until then.
+            if self.conversation.turn is None or self.conversation.paused != found.paused:
+                return
         self._saved = self._found = self.conversation
 
     async def _read_owed(self, settled: int) -> tuple[RunEvent, ...]:
