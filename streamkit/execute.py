@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextvars
 import copy
-import json
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextvars import ContextVar
 from functools import partial
@@ -24,6 +23,7 @@ from msgspec import UNSET
 from .approval import Allow, Authorize, Deny, allow_all
 from .asking import Asking
 from .calls import given_value, run_call
+from .codec.json_object import same_object
 from .conversation import Paused, paused_in
 from .errors import InvalidCall, JournalError
 from .flows import Sink, flow
@@ -377,16 +377,7 @@ def _with_own_arguments(valid: ValidCall) -> ValidCall:
 def _result(call: ToolCall, place: Place) -> ToolResult:
     """The result for one place in the list; a second call with the same id shares it, if it asks for the same."""
     assert place.result is not None
-    if call is place.call or _same_arguments(call, place.call):
+    if call is place.call or (call.name == place.call.name and same_object(call.arguments, place.call.arguments)):
         return place.result
     message = f"Two calls of one turn have the id {call.call_id}, with different arguments; this one did not run."
     return Failure(call.call_id, call.name or "unnamed", "duplicate_call", message)
-
-
-def _same_arguments(one: ToolCall, other: ToolCall) -> bool:
-    if one.name != other.name:
-        return False
-    try:
-        return one.arguments == other.arguments or bool(json.loads(one.arguments) == json.loads(other.arguments))
-    except (ValueError, RecursionError):
-        return False

@@ -430,6 +430,19 @@ async def test_an_id_that_comes_twice_runs_once() -> None:
     assert other.kind == "duplicate_call"
 
 
+async def test_an_id_that_comes_twice_tells_a_number_from_a_boolean() -> None:
+    @tool
+    async def mark(state: bool | int) -> str:
+        """Marks."""
+        return str(state)
+
+    calls = [call(mark, {"state": state}, call_id="c1") for state in (1, True)]
+    first, other = await execute_all(Toolkit(mark), calls)
+    assert isinstance(first, Value)
+    assert isinstance(other, Failure)
+    assert other.kind == "duplicate_call"
+
+
 # calls that do not run
 
 

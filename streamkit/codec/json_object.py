@@ -110,9 +110,22 @@ def nests_deeper_than(limit: int, text: str) -> bool:
 def same_object(text: str, other: str) -> bool:
     """Whether two texts, each of one object, are of the same one. Those that cannot be compared are not."""
     try:
-        return text == other or bool(json.loads(text) == json.loads(other))
+        return text == other or _is_same(json.loads(text), json.loads(other))
     except (ValueError, RecursionError):  # too many digits, too deep
         return False
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two trees of JSON say the same. To Python true is 1, and false 0; to JSON they are not."""
+    return bool(one == other) and _has_same_booleans(one, other)
+
+
+def _has_same_booleans(one: Any, other: Any) -> bool:
+    if isinstance(one, dict):
+        return all(_has_same_booleans(value, other[name]) for name, value in one.items())
+    if isinstance(one, list):
+        return all(map(_has_same_booleans, one, other))
+    return isinstance(one, bool) == isinstance(other, bool)
 
 
 def _brackets(text: str) -> bytes:
@@ -129,7 +142,7 @@ def _object_in_odd_clothes(text: str) -> tuple[str, str | None]:
     try:
         objects = list(_objects(text))
         value, found = objects[0]
-        if any(other != value for other, _ in objects):
+        if not all(_is_same(other, value) for other, _ in objects):
             return text, "the arguments are more than one JSON object"
     except RecursionError:
         return text, "the arguments are nested too deeply"

@@ -39,6 +39,7 @@ def test_an_object_is_found_in_what_it_wears(text: str, found: str) -> None:
         (r'"\"{}\""', "the arguments are not one JSON object: a string came instead"),
         ('{"a": NaN}', "the arguments are not one JSON object: NaN is not JSON"),
         ('{"a": 1}{"a": 2}', "the arguments are more than one JSON object"),
+        ('{"a": 1}{"a": true}', "the arguments are more than one JSON object"),
         ('{"a": 1} and', "the arguments are not one JSON object: Expecting value: line 1 column 10 (char 9)"),
     ],
 )
@@ -75,7 +76,15 @@ def test_nesting_is_counted_outside_of_strings(tree: Any, around: int, ascii_onl
 
 def test_objects_are_compared_by_value() -> None:
     assert same_object('{"a": 1, "b": 2}', '{"b":2,"a":1}')
+    assert same_object('{"a": [1]}', '{"a": [1.0]}')
     assert not same_object('{"a": 1}', '{"a": 2}')
+
+
+@pytest.mark.parametrize(
+    ("text", "other"), [('{"a": 1}', '{"a": true}'), ('{"a": [{"b": false}]}', '{"a": [{"b": 0}]}')]
+)
+def test_a_number_is_no_boolean(text: str, other: str) -> None:
+    assert not same_object(text, other)
 
 
 @pytest.mark.parametrize("value", ["9" * 5000, "[" * 5000 + "]" * 5000])
