@@ -173,7 +173,7 @@ class ToolInput:
             call = self._begin(part.index, events, has_end_marker=True, custom=part.custom)
         self._name(call, part.call_id, part.name)
         if part.without_id:
-            call.call_id = call.call_id or _own_id(self._turn_id, call.place)
+            call.call_id = call.call_id or self._own_id(call)
         if _can_start(call):
             events += call.start()
         return events
@@ -207,7 +207,7 @@ class ToolInput:
 
     def _start(self, call: CallInput) -> list[ToolInputEvent]:
         """Announce a call whose id will not come any more. One without a name cannot be announced."""
-        call.call_id = call.call_id or _own_id(self._turn_id, call.place)
+        call.call_id = call.call_id or self._own_id(call)
         return call.start() if call.name else []
 
     def _end(self, call: CallInput, told: str = "") -> list[ToolInputEvent]:
@@ -260,16 +260,26 @@ class ToolInput:
     def _name(self, call: CallInput, call_id: str | None, name: str | None) -> None:
         """First id and first name win; but pieces of a name are joined when only the joined name is a known tool."""
         if call_id and call.provider_id is None:
-            taken = call_id in self._by_provider_id
+            taken = call_id in self._by_provider_id or self._is_taken(call_id)
             call.provider_id = call_id
             self._by_provider_id[call_id] = call
-            call.call_id = call.call_id or (_own_id(self._turn_id, call.place) if taken else call_id)
+            call.call_id = call.call_id or (self._own_id(call) if taken else call_id)
         if not name or call.has_text or call.phase is not Phase.WAITING:
             call.name = call.name or name or ""
             return
         call.name_so_far += name
         if not call.name or (call.name_so_far in self._tool_names and call.name not in self._tool_names):
             call.name = call.name_so_far
+
+    def _own_id(self, call: CallInput) -> str:
+        """Unique in the conversation, as the id of the turn is; a model that has read such ids may write one itself."""
+        own = f"call_{self._turn_id.removeprefix('turn_')}_{call.place}"
+        while self._is_taken(own):
+            own += "_"
+        return own
+
+    def _is_taken(self, call_id: str) -> bool:
+        return any(call.call_id == call_id for call in self.calls)
 
     def _names_another_tool(self, call: CallInput, part: InputDelta) -> bool:
         """Whether it names another known tool than the call does: then it is no piece of the same name.
@@ -283,11 +293,6 @@ class ToolInput:
     def _name_may_grow(self, call: CallInput) -> bool:
         names = self._tool_names
         return call.name not in names and any(name.startswith(call.name_so_far) for name in names)
-
-
-def _own_id(turn_id: str, place: int) -> str:
-    """Unique in the conversation, as the id of the turn is."""
-    return f"call_{turn_id.removeprefix('turn_')}_{place}"
 
 
 def _can_start(call: CallInput) -> bool:

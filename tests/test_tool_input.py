@@ -122,6 +122,16 @@ OSLO, ROME = '{"city":"Oslo"}', '{"city":"Rome"}'
             id="an id that is taken",
         ),
         pytest.param(
+            [
+                WholeCall("f", OSLO),
+                WholeCall("f", ROME, "call_1_0"),
+                WholeCall("f", "{}", "call_1_3"),
+                WholeCall("g", ""),
+            ],
+            [("call_1_0", "f", OSLO), ("call_1_1", "f", ROME), ("call_1_3", "f", "{}"), ("call_1_3_", "g", "{}")],
+            id="an id that looks like one of ours",
+        ),
+        pytest.param(
             [WholeCall("f", {"city": "Oslo"}), WholeCall("f", ROME), WholeCall("g", "", "a")],
             [("call_1_0", "f", OSLO), ("call_1_1", "f", ROME), ("a", "g", "{}")],
             id="whole calls",
