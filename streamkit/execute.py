@@ -9,7 +9,6 @@ and one of `max_concurrency` places. It holds nothing while it waits. Whatever g
 from __future__ import annotations
 
 import contextvars
-import copy
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextvars import ContextVar
 from functools import partial
@@ -23,13 +22,13 @@ from msgspec import UNSET
 from .approval import Allow, Authorize, Deny, allow_all
 from .asking import Asking
 from .calls import given_value, run_call
-from .codec.json_object import same_object
-from .conversation import Paused, paused_in
+from .conversation import Paused
 from .errors import InvalidCall, JournalError
 from .flows import Sink, flow
 from .groups import LoneErrorGroup, raise_if_all_are
-from .inner_runs import InnerRuns, inner_runs, paused_call, use_inner_runs
+from .inner_runs import InnerRuns, inner_runs, paused_call, tell_what_waits, use_inner_runs
 from .items import ToolCall
+from .journal.entry import CallFinished
 from .journal.log import RunLog, check_driven
 from .large_results import READER, cut_to
 from .ledger import hide_ledger, strike_out
@@ -40,14 +39,11 @@ from .tool_values import model_text
 from .toolkit import Toolkit, ValidCall, check_toolkit_given
 from .tools import ToolContext
 from .verdicts import from_verdicts
+from .written_calls import WrittenCalls
 
 R = TypeVar("R")
 
-INTERRUPTED = "was interrupted while it ran: it may have happened"
-
 _CUT_OFF: tuple[FailureKind, ...] = ("cancelled", "timeout", "idle_timeout")
-
-_NEVER_CHANGES = {str, int, float, bool, type(None)}
 
 _outer_execution: ContextVar[str] = ContextVar("streamkit_execution", default="")
 
@@ -132,7 +128,8 @@ class _Execution:
         self._decides = decides
         self._context = context
         self._lanes = Lanes(max_concurrency)
-        self._journal = journal
+        self._written = WrittenCalls(journal)
+        self._keeps_results = journal is not None or running is not None
         self._running = running
         self._caller = contextvars.copy_context()
 
@@ -150,7 +147,7 @@ class _Execution:
                         await self._admit(place)
             for place in places.values():
                 if place.result is None:  # its task was cancelled by something that is not ours
-                    await self._end(place, self._failure(place, "cancelled", "was cancelled."), self._out)
+                    await self._end(place, place.failure("cancelled", "was cancelled."), self._out)
         except BaseExceptionGroup as group:
             raise_if_all_are(JournalError, group)  # where the store fails, it fails all calls that run
             raise
@@ -158,28 +155,17 @@ class _Execution:
             if self._running is not None:
                 for place in places.values():
                     self._running.leave(place.execution_id, place.result)
-        self._tell_what_waits(places.values())
-        return tuple(_result(call, places[call.call_id]) for call in calls)
-
-    def _tell_what_waits(self, places: Iterable[Place]) -> None:
-        """Tell the call around us what of its inner calls nobody has decided about."""
-        around = inner_runs()
-        if around is None:
-            return
-        for place in places:
-            waits = {}
-            if isinstance(place.result, Pending):
-                paused = paused_in(place.result)
-                waits = {place.execution_id: place.call} if paused is None else paused.waits
-            around.tell(place.execution_id, waits)
+        for place in places.values():
+            tell_what_waits(place.execution_id, place.call, place.result)
+        return tuple(places[call.call_id].result_for(call) for call in calls)
 
     async def _admit(self, place: Place) -> None:
         """Validate a call, give it its lane, and see to its verdict."""
         call, out = place.call, self._out
-        if self._journal is not None and await self._is_recalled(place, self._journal):
+        if await self._is_recalled(place):
             return
         if call.abandoned is not None:
-            await self._end(place, self._failure(place, "truncated", f"was {call.abandoned}, so it did not run."), out)
+            await self._end(place, place.failure("truncated", f"was {call.abandoned}, so it did not run."), out)
             return
         try:
             valid = self._toolkit.validate(call)
@@ -207,32 +193,24 @@ class _Execution:
 
         self._caller.copy().run(start)
 
-    # What is written down of it, and what is decided
+    # What is known of it, and what is decided
 
-    async def _is_recalled(self, place: Place, journal: RunLog) -> bool:
+    async def _is_recalled(self, place: Place) -> bool:
         """Whether the call is answered with what is written down of it."""
-        call, started = place.call, journal.started(place.execution_id)
-        finished = await journal.finished(call, place.execution_id)
-        if finished is not None:
-            if started is not None:
-                await self._out.send(
-                    ToolStarted(place.execution_id, call.call_id, call.name, started.arguments, started.attempt)
-                )
-            place.result = finished.result
-            await self._out.send(Output(call.call_id, finished.result.tool, finished.result, finished.seconds))
-            return True
-        if started is None:
-            return False
-        if place.paused is not None and journal.is_paused(place.execution_id):
-            place.attempt = started.attempt + 1
-            return False
-        if started.effects == "once" or call.problem is not None:
-            failure = self._failure(place, "interrupted", f"{INTERRUPTED}, so it did not run again.")
-            await self._end(place, failure, self._out)
-            return True
-        place.attempt = started.attempt + 1
-        place.may_have_happened = started.effects != "none"
-        return False
+        match await self._written.recall(place):
+            case None:
+                return False
+            case Failure() as failure:
+                await self._end(place, failure, self._out)
+            case CallFinished(result=result, seconds=seconds):
+                call_id, started = place.call.call_id, self._written.started(place)
+                if started is not None:
+                    await self._out.send(
+                        ToolStarted(place.execution_id, call_id, place.call.name, started.arguments, started.attempt)
+                    )
+                place.result = result
+                await self._out.send(Output(call_id, result.tool, result, seconds))
+        return True
 
     async def _ask(self, place: Place, valid: ValidCall, asking: Asking) -> None:
         hide_ledger()
@@ -242,9 +220,9 @@ class _Execution:
             verdict = await self._unless_cancelled(place, partial(ask, valid, place.execution_id, out))
             match verdict:
                 case None:
-                    await self._end(place, self._cancelled(place), out)
+                    await self._end(place, place.as_cancelled(), out)
                 case Deny(reason=reason):
-                    await self._end(place, self._failure(place, "denied", f"was denied: {reason}"), out)
+                    await self._end(place, place.failure("denied", f"was denied: {reason}"), out)
                 case Allow(value=value) if value is not UNSET:
                     arguments = valid.plain_arguments
                     await out.send(ToolStarted(place.execution_id, place.call.call_id, valid.name, arguments))
@@ -293,7 +271,7 @@ class _Execution:
             began = perf_counter()
             result = await self._unless_cancelled(place, partial(self._run_tool, place, place.valid, out))
             if result is None:
-                result = self._cancelled(place)
+                result = place.as_cancelled()
             if inner.waits and (isinstance(result, Value) or result.kind not in _CUT_OFF):
                 await self._pause(place, Paused(inner.waits, inner.runs, place.attempt, place.allowed, result.usage))
             else:
@@ -303,32 +281,25 @@ class _Execution:
 
     async def _run_tool(self, place: Place, valid: ValidCall, out: Sink[ToolEvent]) -> Value | Failure:
         call, tool, arguments = place.call, valid.tool, valid.plain_arguments
-        if self._journal is not None:
-            await self._journal.start_call(
-                call, place.execution_id, arguments, attempt=place.attempt, effects=tool.effects
-            )
+        await self._written.start(place, arguments, tool.effects)
         await out.send(ToolStarted(place.execution_id, call.call_id, tool.name, arguments, place.attempt))
         context = ToolContext(place.execution_id, call.call_id, call.turn_id, tool.name, place.attempt, self._context)
-        result = await run_call(_with_own_arguments(valid), context, out)
-        can_read_on = READER in self._toolkit and (self._journal is not None or self._running is not None)
+        result = await run_call(valid.with_own_arguments(), context, out)
+        can_read_on = self._keeps_results and READER in self._toolkit
         return cut_to(tool.result_limit_bytes, result, place.execution_id, can_read_on=can_read_on)
 
     async def _pause(self, place: Place, paused: Paused) -> None:
         """Whatever the tool made of inner runs that wait is not what it gives when they have ended."""
-        if self._journal is not None:
-            with anyio.CancelScope(shield=True):
-                await self._journal.pause_call(place.call, place.execution_id, paused)
+        await self._written.pause(place, paused)
         self._leave_pending(place, paused.result(place.call))
 
     async def _end(self, place: Place, result: Value | Failure, out: Sink[ToolEvent], seconds: float = 0.0) -> None:
         if place.may_have_happened and not place.started and isinstance(result, Failure):
-            result = self._failure(place, "interrupted", f"{INTERRUPTED}. It did not run again: {result.message}")
+            result = place.interrupted(f". It did not run again: {result.message}")
         if isinstance(result, Failure) and (text := model_text(result.message)) != result.message:
             result = result.saying(text)
         place.result = result
-        if self._journal is not None:
-            with anyio.CancelScope(shield=True):  # what has happened is written down
-                await self._journal.finish_call(place.execution_id, result, seconds)
+        await self._written.finish(place, result, seconds)
         if self._running is not None:
             self._running.leave(place.execution_id, result)
         await out.send(Output(place.call.call_id, result.tool, result, seconds))
@@ -355,29 +326,5 @@ class _Execution:
 
     async def _drop(self, place: Place) -> None:
         with self._out.branch() as out:
-            await self._end(place, self._cancelled(place), out)
+            await self._end(place, place.as_cancelled(), out)
         self._advance(place)
-
-    def _cancelled(self, place: Place) -> Failure:
-        still = "; it may still be running" if place.valid is not None and place.valid.tool.in_thread else ""
-        return self._failure(place, "cancelled", f"was cancelled: {place.cancelled}{still}")
-
-    def _failure(self, place: Place, kind: FailureKind, what: str) -> Failure:
-        name = place.call.name or "unnamed"
-        return Failure(place.call.call_id, name, kind, f"The call of {name} {what}")
-
-
-def _with_own_arguments(valid: ValidCall) -> ValidCall:
-    """The call with arguments that the tool may change; those of the event stay what they were."""
-    if all(type(value) in _NEVER_CHANGES for value in valid.arguments.values()):
-        return valid
-    return ValidCall(valid.call, valid.tool, copy.deepcopy(valid.arguments))
-
-
-def _result(call: ToolCall, place: Place) -> ToolResult:
-    """The result for one place in the list; a second call with the same id shares it, if it asks for the same."""
-    assert place.result is not None
-    if call is place.call or (call.name == place.call.name and same_object(call.arguments, place.call.arguments)):
-        return place.result
-    message = f"Two calls of one turn have the id {call.call_id}, with different arguments; this one did not run."
-    return Failure(call.call_id, call.name or "unnamed", "duplicate_call", message)

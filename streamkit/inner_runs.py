@@ -19,9 +19,10 @@ from typing import Any
 import msgspec
 
 from .approval import Authorize
-from .conversation import Conversation, InnerRun, Paused
+from .conversation import Conversation, InnerRun, Paused, paused_in
 from .errors import FlowError
 from .items import ToolCall
+from .tool_events import Pending, ToolResult
 
 
 class InnerRuns:
@@ -118,6 +119,18 @@ def use_inner_runs(runs: InnerRuns | None) -> None:
 def inner_runs() -> InnerRuns | None:
     """Those of the call around us."""
     return _of_call.get()
+
+
+def tell_what_waits(execution_id: str, call: ToolCall, result: ToolResult | None) -> None:
+    """Tell the call around us what of a call of an inner run nobody has decided about."""
+    around = inner_runs()
+    if around is None:
+        return
+    waits: Mapping[str, ToolCall] = {}
+    if isinstance(result, Pending):
+        paused = paused_in(result)
+        waits = {execution_id: call} if paused is None else paused.waits
+    around.tell(execution_id, waits)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The calls of one execution in their lanes: which of them may run now."""
+"""The calls of one execution in their lanes: which of them may run now, and what became of each."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 import anyio
 import msgspec
 
+from .codec.json_object import same_object
 from .conversation import Paused
 from .items import ToolCall
-from .tool_events import ToolResult
+from .tool_events import Failure, FailureKind, ToolResult
 from .toolkit import ValidCall
 
 
@@ -43,6 +44,28 @@ class Place(msgspec.Struct, eq=False):
     def waits_for_its_turn(self) -> bool:
         """Whether it may run, and does not yet."""
         return self.valid is not None and not self.started
+
+    def result_for(self, call: ToolCall) -> ToolResult:
+        """The result for a call with this id: a second one shares it, if it asks for the same."""
+        assert self.result is not None
+        if call is self.call or (call.name == self.call.name and same_object(call.arguments, self.call.arguments)):
+            return self.result
+        message = f"Two calls of one turn have the id {call.call_id}, with different arguments; this one did not run."
+        return Failure(call.call_id, call.name or "unnamed", "duplicate_call", message)
+
+    def failure(self, kind: FailureKind, what: str) -> Failure:
+        """The call as one that failed. what: of it, such as "was denied."."""
+        name = self.call.name or "unnamed"
+        return Failure(self.call.call_id, name, kind, f"The call of {name} {what}")
+
+    def interrupted(self, what: str) -> Failure:
+        """The call as one that began before, and nobody knows how far it came. what: came of it now."""
+        return self.failure("interrupted", f"was interrupted while it ran: it may have happened{what}")
+
+    def as_cancelled(self) -> Failure:
+        """The call as one that somebody has cancelled."""
+        still = "; it may still be running" if self.valid is not None and self.valid.tool.in_thread else ""
+        return self.failure("cancelled", f"was cancelled: {self.cancelled}{still}")
 
 
 class Lanes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +23,8 @@ from .turns import TurnEvent
 R = TypeVar("R")
 
 logger = logging.getLogger("streamkit")
+
+_NEVER_CHANGES = {str, int, float, bool, type(None)}
 
 
 class ValidCall(msgspec.Struct, frozen=True, eq=False):
@@ -45,6 +48,12 @@ class ValidCall(msgspec.Struct, frozen=True, eq=False):
         tree of JSON.
         """
         return self.tool.plain(self.arguments)
+
+    def with_own_arguments(self) -> ValidCall:
+        """The call with arguments that the tool may change; those of this one stay what they were."""
+        if all(type(value) in _NEVER_CHANGES for value in self.arguments.values()):
+            return self
+        return ValidCall(self.call, self.tool, copy.deepcopy(self.arguments))
 
 
 class Toolkit:
