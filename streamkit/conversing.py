@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from .approval import Authorize
-from .conversation import Conversation, Ended
+from .budgets import Budget
+from .conversation import Conversation
 from .errors import HistoryError
 from .execute import execute_all
 from .flows import Flow, Sink
@@ -16,17 +18,14 @@ from .history import unanswered
 from .inner_runs import inner_runs
 from .items import History, Item, Tagged, ToolCall
 from .journal.log import RunLog
-from .journal.recorded_sink import RecordedSink
-from .limits import LimitedSink, Limits, TimedOut
+from .limits import Limits
 from .loops import Next, Stop, loop
-from .metering import Meter
 from .providers.model import Model, check_model_given
 from .running import Running
-from .sinks import TappedSink
-from .tool_events import Failure, Output, RunEvent, ToolEvent, ToolResult, ToolStarted
+from .timed_runs import run_within
+from .tool_events import Failure, RunEvent, ToolEvent, ToolResult
 from .toolkit import Toolkit, check_toolkit_given
-from .transcript import Transcript
-from .turns import ToolInputAbandoned, Turn, TurnEnded, TurnEvent, TurnRequest
+from .turns import Turn, TurnEvent, TurnRequest
 
 
 def converse(
@@ -73,47 +72,33 @@ def converse(
     """
     check_model_given(model)
     check_toolkit_given(toolkit)
-    for name, least in (("max_turns", max_turns), ("max_concurrency", max_concurrency)):
-        if not isinstance(least, int) or least < 1:
-            raise ValueError(f"{name} must be at least 1, not {least!r}")
-    for name, limit in (("max_repairs", max_repairs), ("max_calls", max_calls), ("max_tokens", max_tokens)):
-        if limit is not None and limit < 0:
-            raise ValueError(f"{name} must not be negative, and is {limit}")
+    if not isinstance(max_concurrency, int) or max_concurrency < 1:
+        raise ValueError(f"max_concurrency must be at least 1, not {max_concurrency!r}")
+    budget = Budget(max_turns, max_calls, max_tokens, max_repairs)
     for name, seconds in (("timeout_seconds", timeout_seconds), ("idle_timeout_seconds", idle_timeout_seconds)):
         if seconds is not None and not seconds > 0:
             raise ValueError(f"{name} must be more than 0, and is {seconds}")
     start = history if isinstance(history, Conversation) else Conversation(_items(history))
-    budget = _Budget(max_turns, max_calls, max_tokens, max_repairs)
-
-    def execute(calls: Iterable[ToolCall]) -> Flow[ToolEvent, tuple[ToolResult, ...]]:
-        return execute_all(
-            toolkit,
-            calls,
-            authorize=authorize,
-            context=context,
-            max_concurrency=max_concurrency,
-            journal=journal,
-            running=running,
-        )
-
-    def ask(state: Conversation, *, may_call: bool) -> Flow[TurnEvent, Turn]:
-        asked = msgspec.structs.replace(request or TurnRequest(()), history=state.history, tools=toolkit.specs)
-        if instructions is not None:
-            asked = msgspec.structs.replace(asked, instructions=instructions)
-        return toolkit.listen(
-            model.stream_turn(asked if may_call else msgspec.structs.replace(asked, tool_choice="none"))
-        )
+    execute = partial(
+        execute_all,
+        toolkit,
+        authorize=authorize,
+        context=context,
+        max_concurrency=max_concurrency,
+        journal=journal,
+        running=running,
+    )
+    closes = closing_turn and bool(toolkit.specs)
+    steps = _Steps(model, toolkit, request or TurnRequest(()), instructions, execute, budget, closes, journal)
 
     async def run(out: Sink[RunEvent], begin: Conversation) -> Conversation:
         if begin.ended is not None and begin.turn is None:
             return begin
-        closes = closing_turn and bool(toolkit.specs)
-        steps = _Steps(ask, execute, budget, closes, journal)
         looping = loop(steps.step, begin, journal=journal)
         if timeout_seconds is None and idle_timeout_seconds is None:
             return await out.forward(looping)
         limits = Limits(timeout_seconds, idle_timeout_seconds)
-        return await _within(limits, looping, out, start=begin, toolkit=toolkit, journal=journal)
+        return await run_within(limits, looping, out, start=begin, toolkit=toolkit, journal=journal)
 
     async def run_inside(out: Sink[RunEvent]) -> Conversation:
         around = inner_runs()
@@ -130,9 +115,12 @@ def converse(
 class _Steps(msgspec.Struct, frozen=True):
     """The step of the loop, and what it needs."""
 
-    ask: Callable[..., Flow[TurnEvent, Turn]]
+    model: Model
+    toolkit: Toolkit
+    request: TurnRequest
+    instructions: str | None
     execute: Callable[[Iterable[ToolCall]], Flow[ToolEvent, tuple[ToolResult, ...]]]
-    budget: _Budget
+    budget: Budget
     closing_turn: bool
     journal: RunLog | None
 
@@ -143,7 +131,7 @@ class _Steps(msgspec.Struct, frozen=True):
             return Stop(msgspec.structs.replace(state, ended="repair_limit"))
         last = self.budget.used_up(state)
         closing = last is not None and self.closing_turn
-        turn = await out.forward(self.ask(state, may_call=not closing))
+        turn = await out.forward(self._ask(state, may_call=not closing))
         if last is not None and (closing or turn.wants_more):
             settled = state.add(turn, [_not_run(call) for call in turn.calls])
             return Stop(msgspec.structs.replace(settled, ended=last))
@@ -155,6 +143,14 @@ class _Steps(msgspec.Struct, frozen=True):
             await self.journal.take(turn, not_run)
         results = await out.forward(self.execute(may_run))
         return Next(state.add(turn, [*results, *not_run]))
+
+    def _ask(self, state: Conversation, *, may_call: bool) -> Flow[TurnEvent, Turn]:
+        asked = msgspec.structs.replace(self.request, history=state.history, tools=self.toolkit.specs)
+        if self.instructions is not None:
+            asked = msgspec.structs.replace(asked, instructions=self.instructions)
+        if not may_call:
+            asked = msgspec.structs.replace(asked, tool_choice="none")
+        return self.toolkit.listen(self.model.stream_turn(asked))
 
 
 def _items(history: object) -> History:
@@ -172,78 +168,3 @@ def _items(history: object) -> History:
 
 def _not_run(call: ToolCall) -> Failure:
     return Failure(call.call_id, call.name or "unnamed", "cancelled", "This call did not run: the limit was reached.")
-
-
-async def _within(
-    limits: Limits,
-    run: Flow[RunEvent, Conversation],
-    out: Sink[RunEvent],
-    *,
-    start: Conversation,
-    toolkit: Toolkit,
-    journal: RunLog | None,
-) -> Conversation:
-    """The run, cut off by its limits: then the history has all that was whole by then, and no call stays open."""
-    transcript = Transcript(start)
-    open_calls = {call.call_id: call for call in start.waiting.values()}
-    left_behind: set[str] = set()
-    turns = 0
-
-    def note(event: RunEvent) -> None:
-        nonlocal turns
-        match event:
-            case TurnEnded(turn=turn):
-                turns += 1
-                open_calls.update((call.call_id, call) for call in turn.calls)
-            case ToolStarted(call_id=call_id, tool=tool) if tool in toolkit and toolkit[tool].in_thread:
-                left_behind.add(call_id)
-            case Output(call_id=call_id) | ToolInputAbandoned(call_id=call_id):
-                open_calls.pop(call_id, None)
-                left_behind.discard(call_id)
-        transcript.feed(event)
-
-    with Meter() as meter:
-        try:
-            return await limits.run(LimitedSink(TappedSink(out, note), limits).forward(run))
-        except TimedOut as timed_out:
-            reason = f"This call was cancelled: the run {timed_out}."
-            to = out if journal is None else RecordedSink(out, journal)
-            for call in open_calls.values():
-                still = " It may still be running." if call.call_id in left_behind else ""
-                failure = Failure(call.call_id, call.name or "unnamed", "cancelled", reason + still)
-                output = Output(call.call_id, failure.tool, failure, 0.0)
-                transcript.feed(output)
-                await to.send(output)
-            history = transcript.history(reason)
-            state = Conversation(history, None, (), start.turns + turns, start.usage + meter.total, "budget")
-            if journal is not None:
-                await journal.save(state)
-            return state
-
-
-class _Budget(msgspec.Struct, frozen=True):
-    """What a run may use. A state tells what it has used, also before it went on with it."""
-
-    max_turns: int
-    max_calls: int | None
-    max_tokens: int | None
-    max_repairs: int
-
-    def has_no_repairs_left(self, state: Conversation) -> bool:
-        return any(turns > self.max_repairs for turns in state.used.invalid.values())
-
-    def used_up(self, state: Conversation) -> Ended | None:
-        """Why the next turn has to be the last."""
-        used = state.used
-        if used.turns + 1 >= self.max_turns:
-            return "turn_limit"
-        if self.max_calls is not None and used.calls >= self.max_calls:
-            return "budget"
-        return "budget" if self.max_tokens is not None and used.tokens >= self.max_tokens else None
-
-    def share(
-        self, state: Conversation, calls: tuple[ToolCall, ...]
-    ) -> tuple[tuple[ToolCall, ...], tuple[ToolCall, ...]]:
-        """The calls that may run, and those for which nothing is left."""
-        left = len(calls) if self.max_calls is None else self.max_calls - state.used.calls
-        return calls[:left], calls[left:]

@@ -89,7 +89,7 @@ ROWS = (
         "written_calls",
     ),
     ("execute",),
-    ("loops", "conversing"),
+    ("budgets", "timed_runs", "loops", "conversing"),
     (
         "backends",
         "journal.*",
