@@ -4,6 +4,10 @@ A run is one message of the assistant, a turn with what its calls gave is one st
 screen it sends back with the next request, where `from_ui_messages` reads it: an approval, or the output of a call that
 the client answers, goes on with the same message.
 
+A call is a `tool-NAME` part. What its tool shows is a preliminary output, a call that goes nowhere an error with its
+reason. What a provider wants back unread (signatures, encrypted reasoning) stays with the client in a `custom` part of
+the step, and comes back unchanged or not at all; it is signed, not hidden.
+
 What an inner run does is told in data parts, see `ai_sdk_nested`. What a provider sends that nobody knows is left out.
 """
 
