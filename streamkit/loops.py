@@ -49,7 +49,8 @@ Step = Callable[[Sink[Any], S], Awaitable[Next[S] | Stop[S]]] | Callable[[S], Fl
 
 @flow
 async def loop(out: Sink[RunEvent], step: Step[S], state: S, *, journal: RunLog | None = None) -> S:
-    """Run steps until one gives Stop; the value is its state. A Conversation that has `ended` stops the loop, too.
+    """Run steps until one gives Stop; the value is its state. A Conversation that has `ended` stops the loop, too; one
+    that had before, and in which no call waits, is the value as it is: `conversation.say(…)` lets it go on.
 
     A call that became available in a step, and that the step neither executed nor left pending, is abandoned as
     discarded when the step ends. Anything but Next or Stop is a TypeError.
@@ -80,14 +81,14 @@ async def _run_inside(out: Sink[RunEvent], step: Callable[..., Any], state: S) -
     if around is None or not isinstance(state, Conversation):
         return await _run_steps(out, step, state, None)
     course = around.begin(state)
-    if course.state.ended is not None and course.state.turn is None:
-        return cast(S, course.state)
     return await _run_steps(out, step, cast(S, course.state), None, course)
 
 
 async def _run_steps(
     out: Sink[RunEvent], step: Callable[..., Any], state: S, journal: RunLog | None, course: Course | None = None
 ) -> S:
+    if isinstance(state, Conversation) and state.ended is not None and state.turn is None:
+        return state
     while True:
         with new_ledger() as ledger, going_on(state):
             outcome = await _run_step(out, step, state, ledger)

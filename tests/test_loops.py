@@ -14,6 +14,7 @@ from streamkit.errors import ModelError
 from streamkit.execute import execute_all
 from streamkit.flows import Flow, Sink, flow
 from streamkit.items import Message, ToolOutput, Usage, user
+from streamkit.journal.memory import memory_journal
 from streamkit.loops import Next, Stop, loop, next_state_from, stream_until_complete
 from streamkit.testing.grammar import check_grammar
 from streamkit.testing.histories import check_items
@@ -353,6 +354,18 @@ async def test_a_state_that_has_ended_stops_the_loop() -> None:
         return Next(msgspec.structs.replace(state, ended="budget"))
 
     assert (await loop(step, Conversation())).ended == "budget"
+
+
+async def test_a_run_that_has_ended_asks_nobody_again_when_it_goes_on() -> None:
+    journal, model = memory_journal(), ScriptedModel(["Hello."])
+
+    async def step(out: Sink[RunEvent], state: Conversation) -> Next[Conversation] | Stop[Conversation]:
+        return Stop(state.add(await out.forward(model.stream_turn(TurnRequest(state.history)))))
+
+    for _ in range(2):  # the second time as after a crash behind the last state
+        async with journal.drive("r") as run:
+            state = await loop(step, run.conversation or Conversation((user("Hi"),)), journal=run)
+            assert (texts(state), state.ended) == (["Hi", "Hello."], "answer")
 
 
 async def test_a_step_that_forgot_the_sink_is_told_so() -> None:
