@@ -13,25 +13,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ..errors import MessagesRefused, VerdictRefused
-from ..redaction import Redact
 from ..wire.ag_ui_input import from_run_input
-from ..wire.seals import Seal
-from .claims import Claims
-from .guards import Guards
-from .hosting import RUN_ID, Host
+from .hosting import RUN_ID
 from .owners import name_of, new_run_id
+from .served import Served
 
 
 class AgUiRoutes:
-    """redact: what is seen instead of arguments and values. seal: what clients are asked to approve. claims: what they
-    have approved."""
-
-    def __init__(self, host: Host, guards: Guards, redact: Redact | None, seal: Seal, claims: Claims) -> None:
-        self._host = host
-        self._guards = guards
-        self._redact = redact
-        self._seal = seal
-        self._claims = claims
+    def __init__(self, served: Served) -> None:
+        self._host, self._guards, self._redact, self._claims, self._seal = served
         self.routes = [Route("/ag-ui", self._answer, methods=["POST"])]
 
     async def _answer(self, request: Request) -> Response:

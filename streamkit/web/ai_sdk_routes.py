@@ -17,15 +17,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ..errors import MessagesRefused, VerdictRefused
-from ..redaction import Redact
 from ..verdicts import from_verdicts
 from ..wire.ai_sdk import AiSdkEncoder
-from ..wire.seals import Seal
 from ..wire.ui_messages import from_ui_messages
-from .claims import OURS, Claims
-from .guards import Guards
-from .hosting import RUN_ID, Host
+from .claims import OURS
+from .hosting import RUN_ID
 from .owners import name_of, new_run_id
+from .served import Served
 
 MAX_CHAT_ID_CHARS = 256
 ANOTHER_MESSAGE = "another message came in this chat"
@@ -40,15 +38,8 @@ class _ChatRun(NamedTuple):
 
 
 class AiSdkRoutes:
-    """redact: what is seen instead of arguments and values. seal: what clients are asked to approve. claims: what they
-    have approved."""
-
-    def __init__(self, host: Host, guards: Guards, redact: Redact | None, seal: Seal, claims: Claims) -> None:
-        self._host = host
-        self._guards = guards
-        self._redact = redact
-        self._seal = seal
-        self._claims = claims
+    def __init__(self, served: Served) -> None:
+        self._host, self._guards, self._redact, self._claims, self._seal = served
         self._chats: dict[tuple[bytes, str], _ChatRun] = {}  # by user and chat
         self.routes = [
             Route("/ai-sdk", self._answer, methods=["POST"]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
@@ -11,6 +11,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
 from ..journal.journals import Journal
@@ -26,14 +27,21 @@ from .guards import Authenticate, Guards
 from .hosting import RUN_ID, Host, Times
 from .native_routes import NativeRoutes
 from .runs import LiveRuns, Start
+from .served import Served
 
 
 class WebApp:
     """An ASGI app; made by `app`."""
 
-    def __init__(self, served: Starlette, host: Host) -> None:
-        self._served = served
+    def __init__(self, routes: Sequence[BaseRoute], host: Host, allowed_origins: Collection[str]) -> None:
         self._host = host
+        self._served = Starlette(
+            routes=routes,
+            middleware=_cross_origin(allowed_origins),
+            exception_handlers={HTTPException: _refuse, ClientDisconnect: _say_nothing, Exception: _fail},
+            lifespan=lambda served: host.running(),
+        )
+        self._served.router.redirect_slashes = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._served(scope, receive, send)
@@ -114,19 +122,9 @@ def app(
         times=Times(keepalive_seconds=keepalive_seconds, stall_seconds=stall_seconds),
     )
     guards = Guards(authenticate=authenticate, allowed_origins=allowed_origins, max_body_bytes=max_body_bytes)
-    seal = Seal(secret)
-    served = Starlette(
-        routes=[
-            *NativeRoutes(host, guards, redact, claims, fields=fields).routes,
-            *AiSdkRoutes(host, guards, redact, seal, claims).routes,
-            *AgUiRoutes(host, guards, redact, seal, claims).routes,
-        ],
-        middleware=_cross_origin(allowed_origins),
-        exception_handlers={HTTPException: _refuse, ClientDisconnect: _say_nothing, Exception: _fail},
-        lifespan=lambda served: host.running(),
-    )
-    served.router.redirect_slashes = False
-    return WebApp(served, host)
+    served = Served(host, guards, redact, claims, Seal(secret))
+    routes = [*NativeRoutes(served, fields=fields).routes, *AiSdkRoutes(served).routes, *AgUiRoutes(served).routes]
+    return WebApp(routes, host, allowed_origins)
 
 
 def _cross_origin(allowed: Collection[str]) -> list[Middleware]:

@@ -25,7 +25,6 @@ import anyio
 from msgspec import UNSET
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from ..approval import Allow, Authorize, Deny, Question, Verdict
 from ..conversation import Conversation
@@ -33,6 +32,7 @@ from ..errors import JournalError, RunStopped
 from ..flows import Flow, Sink
 from ..journal.journals import Journal
 from ..tool_events import RunEvent, ToolStarted
+from .afterwards import Afterwards
 from .claim_books import ClaimBook, RememberedClaims, StoredClaims
 from .owners import name_of
 from .requests import RunRequest
@@ -156,26 +156,12 @@ class Claim:
         except BaseException:
             await self.give_back()
             raise
-        return response if self._outlives_response or not self._unused else _Claimed(response, self)
+        return response if self._outlives_response or not self._unused else Afterwards(response, self.end)
 
     async def end(self) -> None:
         """The response is over; and so is the run, if it never began."""
         if not self._has_begun:
             await self.give_back()
-
-
-class _Claimed(Response):
-    """The response with a run that does not outlive it; it may be refused, or left, before the run begins."""
-
-    def __init__(self, response: Response, claim: Claim) -> None:
-        self._response = response
-        self._claim = claim
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await self._response(scope, receive, send)
-        finally:
-            await self._claim.end()
 
 
 def watching(start: Start) -> Start:

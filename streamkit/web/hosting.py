@@ -20,6 +20,7 @@ from ..groups import LoneErrorGroup, concerns_all
 from ..journal.journals import Journal
 from ..journal.log import RunLog
 from ..wire.encoding import Encoder
+from .afterwards import Afterwards
 from .ended import Ended
 from .late_verdicts import LateVerdicts
 from .replay import Replaying, replayed, standing_of
@@ -120,7 +121,13 @@ class Host:
             )
         await self._tasks.start(self._drive, self.journal, run, name="run")
         response = self.watch(run.run_id, encoder, headers=headers, after=after)
-        return response if self._resumable else _LastViewer(run, response)
+        if self._resumable:
+            return response
+
+        async def leave() -> None:
+            run.stop(LEFT)
+
+        return Afterwards(response, leave)
 
     def watch(self, run_id: str, encoder: Encoder, *, headers: Mapping[str, str], after: int = 0) -> Response:
         """Answer with a run that is written down."""
@@ -167,17 +174,3 @@ class _OwnRun(FlowResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._live.entered(self._run):
             await super().__call__(scope, receive, send)
-
-
-class _LastViewer(Response):
-    """A response after which its run is stopped."""
-
-    def __init__(self, run: Run, response: Response) -> None:
-        self._run = run
-        self._response = response
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await self._response(scope, receive, send)
-        finally:
-            self._run.stop(LEFT)

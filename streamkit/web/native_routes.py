@@ -14,27 +14,23 @@ from ..codec.strict_json import strict_json
 from ..conversation import Conversation
 from ..desk import ApprovalDesk
 from ..errors import NotRunning, RunIsHeld, VerdictRefused
-from ..redaction import Redact
 from ..wire.encoding import Values, json_of
 from ..wire.native import NativeEncoder
-from .claims import OURS, Claims
+from .claims import OURS
 from .ended import Ended
-from .guards import Guards
-from .hosting import RUN_ID, Host
+from .hosting import RUN_ID
 from .owners import new_run_id, owns
 from .replay import Replaying, has_more
 from .requests import CancelBody, RunBody, VerdictBody, conversation_of
 from .runs import Run
+from .served import Served
 
 
 class NativeRoutes:
-    """redact: what is seen instead of arguments and values. claims: what was approved. fields: see `NativeEncoder`."""
+    """fields: as of `NativeEncoder`."""
 
-    def __init__(self, host: Host, guards: Guards, redact: Redact | None, claims: Claims, *, fields: bool) -> None:
-        self._host = host
-        self._guards = guards
-        self._redact = redact
-        self._claims = claims
+    def __init__(self, served: Served, *, fields: bool) -> None:
+        self._host, self._guards, self._redact, self._claims, _ = served
         self._fields = fields
         self._values = Values()
         self.routes = [
