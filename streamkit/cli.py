@@ -11,8 +11,9 @@ from typing import BinaryIO
 import msgspec
 
 from .input_fields import FieldReader
+from .providers.decoders import DECODERS
 from .testing.decoders import TURN_ID, Played
-from .testing.decoding import DIALECTS, summary
+from .testing.decoding import summary
 from .turns import TurnEnded, TurnStarted
 
 PIECE_BYTES = 64 * 1024
@@ -56,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    decode.add_argument("--dialect", required=True, choices=tuple(DIALECTS), help="the format of the body")
+    decode.add_argument("--dialect", required=True, choices=tuple(DECODERS), help="the format of the body")
     decode.add_argument("--tools", default="", metavar="NAME,…", help="the known tools: some servers cut names")
     decode.add_argument("--events", action="store_true", help="print the events instead, one JSON object a line")
     decode.add_argument("--fields", action="store_true", help="the same, with the fields of the arguments as they grow")
@@ -80,7 +81,7 @@ def _decode(asked: argparse.Namespace, pieces: Iterator[bytes]) -> int:
     fields = FieldReader()
     if shows_events:
         _print(TurnStarted(TURN_ID, asked.dialect))
-    for event in played.play(DIALECTS[asked.dialect](), pieces, asked.tools.split(",")):
+    for event in played.play(DECODERS[asked.dialect](), pieces, asked.tools.split(",")):
         if shows_events:
             _print(event)
         for field in fields.read(event) if asked.fields else ():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -11,29 +11,15 @@ import msgspec
 from ..codec.surrogates import whole
 from ..errors import ModelError
 from ..items import ProviderTool, Reasoning, ToolCall, UnknownItem
-from ..providers.anthropic_decoder import AnthropicDecoder
-from ..providers.gemini_decoder import GeminiDecoder, GeminiJsonArrayDecoder
-from ..providers.model import Decoder
-from ..providers.ollama_decoder import OllamaDecoder
-from ..providers.openai_chat_decoder import OpenAIChatDecoder
-from ..providers.openai_responses_decoder import OpenAIResponsesDecoder
+from ..providers.decoders import DECODERS
 from ..turns import Turn
 from .decoders import outcome
-
-DIALECTS: dict[str, Callable[[], Decoder]] = {
-    "openai-chat": OpenAIChatDecoder,
-    "openai-responses": OpenAIResponsesDecoder,
-    "anthropic": AnthropicDecoder,
-    "gemini": GeminiDecoder,
-    "gemini-json-array": GeminiJsonArrayDecoder,
-    "ollama": OllamaDecoder,
-}
 
 
 def decode(dialect: str, pieces: Iterable[bytes], tools: Iterable[str] = ()) -> dict[str, Any]:
     """The turn that a body holds, however it is cut into pieces.
 
-    dialect: one of DIALECTS. tools: the names of the known tools, which decide whether pieces of a name are joined.
+    dialect: one of DECODERS. tools: the names of the known tools, which decide whether pieces of a name are joined.
 
     text, reasoning, refusal: joined; None where nothing came of the last. tool_calls: those that may run, their
     arguments as a tree, or as text that Python cannot read. abandoned: those that were cut or discarded, by id and
@@ -41,9 +27,9 @@ def decode(dialect: str, pieces: Iterable[bytes], tools: Iterable[str] = ()) -> 
     itself, and other items of its own, by id, type and name. stop: our reason; stop_reason: the provider's word. usage:
     tokens. error: None, or its kind and message.
     """
-    if dialect not in DIALECTS:
-        raise ValueError(f"there is no dialect {dialect!r}; known are {', '.join(DIALECTS)}")
-    _, turn, error = outcome(DIALECTS[dialect](), pieces, tools)
+    if dialect not in DECODERS:
+        raise ValueError(f"there is no dialect {dialect!r}; known are {', '.join(DECODERS)}")
+    _, turn, error = outcome(DECODERS[dialect](), pieces, tools)
     return summary(turn, error)
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from streamkit.errors import BadPayload, ProviderError
 from streamkit.items import UnknownItem
+from streamkit.providers.decoders import DECODERS
 from streamkit.providers.model import Decoder
 from streamkit.testing import decode
-from streamkit.testing.decoding import DIALECTS
 
 from ..streams import (
     assert_consistent,
@@ -39,42 +39,42 @@ def reported() -> list[Any]:
     return [
         pytest.param(dialect, *case.values, id=f"{dialect}-{case.id}")
         for dialect, files in CASES.items()
-        if dialect in DIALECTS
+        if dialect in DECODERS
         for file in files
         for case in cases(file)
     ]
 
 
 def recorded() -> list[Any]:
-    return [pytest.param(dialect, *entry.values, id=entry.id) for dialect in DIALECTS for entry in recordings(dialect)]
+    return [pytest.param(dialect, *entry.values, id=entry.id) for dialect in DECODERS for entry in recordings(dialect)]
 
 
 @pytest.mark.parametrize(("dialect", "case"), reported())
 def test_a_reported_stream_gives_what_is_expected_in_any_cut(dialect: str, case: dict[str, Any]) -> None:
     pieces = case_body(case)
     tools = case["input"].get("tools", ())
-    found = outcome(DIALECTS[dialect](), pieces, tools)
+    found = outcome(DECODERS[dialect](), pieces, tools)
     assert_expected(case, found)
     assert_consistent(found)
     for cut in some_cuts(b"".join(pieces), 200):
-        assert same(outcome(DIALECTS[dialect](), cut, tools), found)
+        assert same(outcome(DECODERS[dialect](), cut, tools), found)
 
 
 @pytest.mark.parametrize(("dialect", "entry"), recorded())
 def test_a_recorded_stream_gives_what_is_expected_in_any_cut(dialect: str, entry: dict[str, Any]) -> None:
     body = recorded_body(entry)
-    found = outcome(DIALECTS[dialect](), [body])
+    found = outcome(DECODERS[dialect](), [body])
     assert_recorded(entry, found)
     assert_consistent(found)
     for cut in some_cuts(body, 12):
-        assert same(outcome(DIALECTS[dialect](), cut), found)
+        assert same(outcome(DECODERS[dialect](), cut), found)
 
 
 @pytest.mark.parametrize(("dialect", "entry"), recorded())
 def test_a_recorded_stream_that_ends_early_runs_no_call(dialect: str, entry: dict[str, Any]) -> None:
     body = recorded_body(entry)
     for end in range(0, len(body), max(1, len(body) // 40)):
-        found = outcome(DIALECTS[dialect](), [body[:end]])
+        found = outcome(DECODERS[dialect](), [body[:end]])
         assert_consistent(found)
         if found.error is not None:
             assert not found.turn.calls
@@ -97,7 +97,7 @@ def test_the_object_of_a_recorded_stream_has_the_expected_keys(dialect: str, ent
     assert raws == [call["arguments_raw"] for call in expected["tool_calls"] if call["arguments"] is None]
 
 
-@pytest.mark.parametrize("decoder", DIALECTS.values(), ids=DIALECTS.keys())
+@pytest.mark.parametrize("decoder", DECODERS.values(), ids=DECODERS.keys())
 @pytest.mark.parametrize("body", [b"", b"\n", b"<html><title>Oops</title>", b'{"error": "no"}', b"\xff\xfe\x00", b"{}"])
 def test_a_body_that_is_no_turn_ends_in_an_error(decoder: Callable[[], Decoder], body: bytes) -> None:
     for cut in some_cuts(body, 3):
@@ -143,7 +143,7 @@ def test_a_field_of_another_shape_costs_nothing_else(dialect: str, place: str, v
         holder.insert(last, value)
     else:
         holder[last] = value
-    found = outcome(DIALECTS[dialect](), [framed(dialect, event)])
+    found = outcome(DECODERS[dialect](), [framed(dialect, event)])
     assert found.turn.text == "kept"
     (odd,) = [item.item for item in found.turn.items if isinstance(item, UnknownItem)]
     assert list(odd.values()) == [value]
@@ -162,7 +162,7 @@ def test_a_field_of_another_shape_costs_nothing_else(dialect: str, place: str, v
     ],
 )
 def test_a_piece_of_a_call_that_cannot_be_read_ends_the_turn(dialect: str, event: Any) -> None:
-    found = outcome(DIALECTS[dialect](), [framed(dialect, event)])
+    found = outcome(DECODERS[dialect](), [framed(dialect, event)])
     assert (type(found.error), found.turn.text) == (BadPayload, "kept")
     assert "a piece of a call" in str(found.error)
 
@@ -174,7 +174,7 @@ def test_a_call_with_a_hole_does_not_run() -> None:
     begin = piece([{"index": 0, "id": "a", "function": {"name": "read", "arguments": '{"path": "/a'}}])
     hole = piece({"index": 0, "function": {"arguments": "/b"}})
     rest = piece([{"index": 0, "function": {"arguments": '/c"}'}}])
-    found = outcome(DIALECTS["openai-chat"](), [begin, hole, rest, b"data: [DONE]\n\n"])
+    found = outcome(DECODERS["openai-chat"](), [begin, hole, rest, b"data: [DONE]\n\n"])
     assert (type(found.error), found.turn.calls) == (BadPayload, ())
 
 
@@ -198,6 +198,6 @@ def test_a_call_with_a_hole_does_not_run() -> None:
 def test_an_error_of_any_shape_ends_the_turn(dialect: str, told: Any) -> None:
     body = json.dumps(told).encode()
     first = b'{"message": {"content": ""}}\n' if dialect == "ollama" else b""
-    found = outcome(DIALECTS[dialect](), [first, body + b"\n" if dialect == "ollama" else b"data: " + body + b"\n\n"])
+    found = outcome(DECODERS[dialect](), [first, body + b"\n" if dialect == "ollama" else b"data: " + body + b"\n\n"])
     assert isinstance(found.error, ProviderError)
     assert str(found.error).startswith("no")

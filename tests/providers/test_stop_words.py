@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from streamkit.providers.decoders import DECODERS
 from streamkit.testing import decode
 from streamkit.testing.decoders import check_decoder
-from streamkit.testing.decoding import DIALECTS
 
 CALL = {"name": "get", "arguments": "{}"}
 
@@ -64,7 +64,7 @@ def test_the_words_of_other_servers_are_read(dialect: str, word: str, stop: str)
     assert (found["stop"], found["stop_reason"]) == (stop, word)
     assert [call["name"] for call in found["tool_calls"]] == ["get"] * (stop == "tool_calls")
     assert (found["error"] is not None) == (stop == "error")
-    check_decoder(DIALECTS[dialect], body(dialect, word))
+    check_decoder(DECODERS[dialect], body(dialect, word))
 
 
 @pytest.mark.parametrize("dialect", ["openai-chat", "anthropic", "gemini", "ollama"])

@@ -22,10 +22,10 @@ from streamkit.items import (
     image,
     user,
 )
+from streamkit.providers.decoders import DECODERS
 from streamkit.testing import IllegalHistory, check_history
 from streamkit.testing.anthropic_legality import check_messages, check_thoughts_kept
 from streamkit.testing.decoders import outcome
-from streamkit.testing.decoding import DIALECTS
 from streamkit.testing.gemini_legality import check_contents, check_signatures_kept
 from streamkit.testing.ollama_legality import check_chat as check_ollama
 from streamkit.testing.openai_legality import (
@@ -65,7 +65,7 @@ def results_of(turn: Turn) -> list[ToolResult]:
 # What is legal
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", DECODERS)
 @pytest.mark.parametrize(
     "history",
     [
@@ -85,11 +85,11 @@ def test_what_a_run_may_leave_is_legal(history: History, dialect: str) -> None:
     check_history(history, dialect)
 
 
-@pytest.mark.parametrize("entry", [entry for dialect in DIALECTS for entry in recordings(dialect)])
+@pytest.mark.parametrize("entry", [entry for dialect in DECODERS for entry in recordings(dialect)])
 def test_what_servers_said_is_taken_by_all_of_them(entry: Json) -> None:
-    turn = outcome(DIALECTS[entry["dialect"]](), [recorded_body(entry)]).turn
+    turn = outcome(DECODERS[entry["dialect"]](), [recorded_body(entry)]).turn
     history = append_turn((GO,), turn, results_of(turn))
-    for dialect in DIALECTS:
+    for dialect in DECODERS:
         check_history(history, dialect)
         check_history((*history, user("and now?"), CALL, RESULT), dialect)
 
@@ -113,12 +113,12 @@ def test_whatever_is_appended_is_taken_by_all(turns: list[tuple[list[Any], list[
     for texts, calls, goes_on in turns:
         turn = Turn("t", items=(*texts, *calls))
         history = append_turn(history, turn, results_of(turn)) + ((user("and?"),) if goes_on else ())
-    for dialect in DIALECTS:
+    for dialect in DECODERS:
         check_history(history, dialect)
 
 
 def test_an_empty_transcript_is_legal() -> None:
-    for dialect in DIALECTS:
+    for dialect in DECODERS:
         check_history(Transcript().history(), dialect)
 
 
@@ -153,7 +153,7 @@ def test_a_dialect_that_is_not_known_is_named() -> None:
     ],
 )  # fmt: skip
 def test_what_no_provider_takes_is_named(history: Sequence[Item], rule: str) -> None:
-    for dialect in DIALECTS:
+    for dialect in DECODERS:
         with pytest.raises(IllegalHistory, match=rule):
             check_history(history, dialect)
 
@@ -417,5 +417,5 @@ def test_what_a_provider_signed_must_not_change() -> None:
 
 
 def test_an_item_that_only_its_provider_knows_is_no_blank_message() -> None:
-    for dialect in DIALECTS:
+    for dialect in DECODERS:
         check_history((GO, UnknownItem({"odd": 1}), user("and?")), dialect)
