@@ -1,7 +1,10 @@
-"""What `import streamkit` loads: whoever starts a program waits for it."""
+"""What `import streamkit` gives, and what it loads: whoever starts a program waits for it."""
 
 import subprocess
 import sys
+
+import streamkit
+from streamkit import StreamkitError, errors
 
 ON_USE = {
     "asyncio", "hashlib", "httpx2", "jsonschema", "mcp", "pathlib", "pydantic", "rich", "sqlite3", "starlette", "trio",
@@ -17,3 +20,9 @@ def loaded_by(program: str) -> set[str]:
 def test_what_few_programs_use_is_loaded_on_use() -> None:
     needed = loaded_by("import anyio.from_thread, anyio.lowlevel, logging, msgspec")
     assert not (loaded_by("import streamkit") - needed) & ON_USE
+
+
+def test_the_root_names_the_branches_of_the_tree_of_errors_and_no_twig() -> None:
+    branches = {name for name, kind in vars(errors).items() if StreamkitError in getattr(kind, "__bases__", ())}
+    named = {name for name in vars(errors) if name in streamkit.__all__}
+    assert named == {"StreamkitError", *branches}

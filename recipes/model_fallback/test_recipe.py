@@ -12,7 +12,6 @@ from streamkit import (
     Conversation,
     Flow,
     Message,
-    ProviderError,
     RunEvent,
     ToolOutput,
     TurnEnded,
@@ -22,6 +21,7 @@ from streamkit import (
     converse,
     user,
 )
+from streamkit.errors import ProviderError
 from streamkit.testing import ScriptedModel, check_grammar, check_history, check_model
 from streamkit.testing.scripted import ScriptPart
 

@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from streamkit import Conversation, Intermediate, Output, ProviderError, RunEvent, TextDelta, Value
+from streamkit import Conversation, Intermediate, Output, RunEvent, TextDelta, Value
 from streamkit.codec.jsonl import JsonLinesDecoder
 from streamkit.codec.sse import SseDecoder
+from streamkit.errors import ProviderError
 from streamkit.testing import ScriptedModel, call
 
 from .recipe import LINES_IN_A_PIECE, WRITERS, answer, masked, write_json_lines, write_sse

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from streamkit import Conversation, Output, ProviderError, RunEvent, ToolContext, ToolError, ToolOutput
+from streamkit import Conversation, Output, RunEvent, ToolContext, ToolError, ToolOutput
+from streamkit.errors import ProviderError
 from streamkit.testing import ScriptedModel, call, check_grammar, stop
 
 from .drafts import Draft, Drafts

@@ -7,7 +7,6 @@ from playwright.sync_api import expect
 from streamkit import (
     Flow,
     Message,
-    ProviderError,
     RunEvent,
     Sink,
     TextDelta,
@@ -24,6 +23,7 @@ from streamkit import (
     tool,
     user,
 )
+from streamkit.errors import ProviderError
 from streamkit.testing import ScriptedModel, call, stop
 from streamkit.turns import TurnRestarted
 
