@@ -38,7 +38,8 @@ def sqlite_journal(path: str | os.PathLike[str], *, events: bool = True, redact:
 
     The file, and the one beside it that ends in `-holds`, are for the processes of one machine, on a disk of its own.
     A call costs two commits that are synced to the disk, calls at the same time share theirs, and a turn costs no more
-    of them than its calls. Where the file is full, locked or damaged the run ends with one JournalError.
+    of them than its calls. Where the file is full, locked or damaged the run ends with one JournalError. Driving a run
+    needs the file locks of POSIX; on Windows it raises JournalError.
     """
     return Journal(SqliteStore(path), events=events, redact=redact)
 
