@@ -20,9 +20,9 @@ from .arguments import parse, read_tree
 from .errors import AnswerError, CutAnswer, DefinitionError, InvalidAnswer, InvalidInput, NoAnswer, Refused
 from .flows import Flow, Sink
 from .items import History, Message, StopReason, ToolCall, user
-from .mismatch import ANSWER, excerpt
 from .providers.model import Model, check_model_given
-from .shapes import Shape, shape_of
+from .shapes.mismatch import ANSWER, excerpt
+from .shapes.shape import Shape, shape_of
 from .sinks import MappedSink
 from .turns import TextDelta, Turn, TurnEvent, TurnRequest
 

@@ -17,8 +17,8 @@ from .codec.strict_json import strict_json
 from .codec.surrogates import whole
 from .coercion import coerced
 from .errors import InvalidInput
-from .mismatch import ARGUMENTS, Subject, excerpt, mismatch
-from .shapes import Shape
+from .shapes.mismatch import ARGUMENTS, Subject, excerpt, mismatch
+from .shapes.shape import Shape
 
 _CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*+"?|(NaN|-?Infinity)', re.DOTALL)  # or a string that has no end
 

@@ -17,7 +17,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypedDict, Ty
 from .errors import DefinitionError
 from .flows import Flow
 from .reducers import Reducer, collect
-from .schema import input_struct
+from .shapes.schema import input_struct
 from .signatures import certainly_gives_no_events, definition, parameters
 from .sinks import Sink
 from .tool_events import Effects

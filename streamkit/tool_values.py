@@ -9,7 +9,7 @@ import msgspec
 from .codec.surrogates import whole
 from .errors import StreamkitError
 from .items import Image
-from .pydantic_shapes import is_model, plain
+from .shapes.pydantic_models import is_model, plain
 
 
 class NotSerialisable(StreamkitError):

@@ -15,7 +15,7 @@ from .errors import DefinitionError, InvalidCall, InvalidInput, ToolError
 from .flows import Flow
 from .items import ToolCall, ToolSpec
 from .listening import listen
-from .mismatch import shortened
+from .shapes.mismatch import shortened
 from .tool_events import Failure, FailureKind
 from .tools import Tool
 from .turns import TurnEvent

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from streamkit.arguments import parse, read_text, read_tree
 from streamkit.errors import InvalidInput
-from streamkit.mismatch import ANSWER
-from streamkit.shapes import shape_of
+from streamkit.shapes.mismatch import ANSWER
+from streamkit.shapes.shape import shape_of
 
 
 class Anything(msgspec.Struct, forbid_unknown_fields=True):

@@ -15,7 +15,7 @@ from typing import Any, TypedDict
 
 from ..errors import DefinitionError
 from ..flows import Flow, Sink
-from ..foreign_schemas import without_patterns
+from ..shapes.foreign_schemas import without_patterns
 from ..tool_events import Effects
 from ..tools import Tool
 from .exchange import Progress

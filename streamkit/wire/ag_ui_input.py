@@ -22,9 +22,9 @@ import msgspec
 from ..approval import Allow, Authorize, Deny, Needs, Question, Verdict, asks_for_marked, must_ask
 from ..conversation import Conversation
 from ..errors import DefinitionError, MessagesRefused, VerdictRefused
-from ..foreign_schemas import without_patterns
 from ..items import Message, ToolCall, ToolOutput
 from ..redaction import Redact
+from ..shapes.foreign_schemas import without_patterns
 from ..tool_events import Failure, Pending, ToolResult, Value
 from ..toolkit import Toolkit
 from ..tools import Tool

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from .errors import DefinitionError
+from ..errors import DefinitionError
 from .mismatch import excerpt, joined, line, missing, unknown, wrong
 
 try:

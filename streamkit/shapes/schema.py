@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
-from .errors import DefinitionError
-from .pydantic_shapes import is_model, model_schemas
+from ..errors import DefinitionError
+from .pydantic_models import is_model, model_schemas
 
 _DEFINITIONS = "#/$defs/"
 _OF_PYDANTIC = "pydantic."  # before its names, so that they are none of msgspec's; `_short_names` takes it off

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from streamkit.mismatch import ANSWER, LONGEST_MESSAGE, excerpt, joined, line, mismatch, missing, unknown, wrong
+from streamkit.shapes.mismatch import ANSWER, LONGEST_MESSAGE, excerpt, joined, line, mismatch, missing, unknown, wrong
 
 
 def test_all_lines_are_in_one_message_with_what_was_received() -> None:

@@ -8,9 +8,9 @@ import pydantic
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, RootModel, field_validator, model_validator
 
-from streamkit.pydantic_shapes import is_model, model_of, model_problems, plain
-from streamkit.schema import json_schema, mentions_models
-from streamkit.shapes import shape_of
+from streamkit.shapes.pydantic_models import is_model, model_of, model_problems, plain
+from streamkit.shapes.schema import json_schema, mentions_models
+from streamkit.shapes.shape import shape_of
 
 
 class Colour(enum.Enum):

@@ -10,7 +10,7 @@ import pytest
 from msgspec import Meta
 
 from streamkit.errors import DefinitionError
-from streamkit.schema import input_struct, json_schema
+from streamkit.shapes.schema import input_struct, json_schema
 
 
 def struct_of(function: Callable[..., Any]) -> type[msgspec.Struct]:

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from streamkit.errors import DefinitionError
-from streamkit.pydantic_shapes import ModelShape
-from streamkit.schema_shapes import SchemaShape
-from streamkit.shapes import Shape, shape_of
-from streamkit.typed_shapes import TypedShape
+from streamkit.shapes.given_schema import SchemaShape
+from streamkit.shapes.pydantic_models import ModelShape
+from streamkit.shapes.shape import Shape, shape_of
+from streamkit.shapes.typed import TypedShape
 
 
 class Typed(msgspec.Struct, forbid_unknown_fields=True):

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.inspect import DataclassType, StructType, TypedDictType
 
 from .mismatch import excerpt, joined, line, missing, shortened, unknown, wrong
-from .pydantic_shapes import is_model, model_of, model_problems
+from .pydantic_models import is_model, model_of, model_problems
 
 _DEEPEST = 8  # levels on which wrong places are told one by one; of what lies deeper, the first one is
 

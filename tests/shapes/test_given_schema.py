@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from streamkit.errors import DefinitionError
-from streamkit.schema_shapes import SchemaShape
+from streamkit.shapes.given_schema import SchemaShape
 
 
 def object_of(**fields: Any) -> dict[str, Any]:

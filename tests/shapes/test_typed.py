@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from streamkit.mismatch import LONGEST_MESSAGE, mismatch
-from streamkit.shapes import shape_of
+from streamkit.shapes.mismatch import LONGEST_MESSAGE, mismatch
+from streamkit.shapes.shape import shape_of
 
 T = TypeVar("T")
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
-from .pydantic_shapes import ModelShape, is_model
+from .pydantic_models import ModelShape, is_model
 from .schema import json_schema
-from .typed_shapes import TypedShape
+from .typed import TypedShape
 
 
 class Shape(Protocol):
@@ -37,7 +37,7 @@ def shape_of(kind: Any) -> Shape:
     none.
     """
     if isinstance(kind, Mapping):
-        from .schema_shapes import SchemaShape  # noqa: PLC0415 - it needs jsonschema, which is optional
+        from .given_schema import SchemaShape  # noqa: PLC0415 - it needs jsonschema, which is optional
 
         return SchemaShape(kind)
     schema = json_schema(kind)
