@@ -69,8 +69,9 @@ async def execute_all(
 
     A call in whose inner runs a call waits is Pending, too, whatever its tool gives. In a step of `loop` with a
     Conversation it goes on when it comes again: its tool runs from its beginning, as the next attempt and whatever its
-    `effects`, and finds its inner runs where they stood. They are known by the histories with which they begin: a tool
-    that begins its first one otherwise fails, since nothing would tell which verdict is whose.
+    `effects`, and finds its inner runs (`converse`, `loop` with a Conversation) where they stood. They are known by the
+    histories with which they begin: a tool that begins its first one otherwise fails, since nothing would tell which
+    verdict is whose.
 
     journal: a run that is written down. Each call is written as started before its tool runs, and as finished before
     its Output goes out. One that is finished there is answered with its result, and not run again; one that had started
