@@ -18,6 +18,7 @@ from streamkit.execute import execute_all
 from streamkit.flows import Flow, Sink, flow
 from streamkit.reducers import Reducer, count, last
 from streamkit.testing.grammar import check_grammar
+from streamkit.threads import AHEAD
 from streamkit.tool_events import Failure, Intermediate, Output, ToolEvent, Value, walk
 from streamkit.toolkit import Toolkit
 from streamkit.tools import Tool, ToolContext, current_sink
@@ -399,6 +400,26 @@ async def test_a_slow_consumer_slows_the_tool_down() -> None:
             if consumed == 5000:
                 break
     assert produced < 5000 + 3 * QUOTA_LIMIT
+
+
+async def test_a_slow_consumer_slows_a_plain_generator_down() -> None:
+    produced = 0
+
+    @streaming_tool(reduce=count())
+    def gen() -> Iterator[int]:
+        """Yields as fast as it may."""
+        nonlocal produced
+        for _ in range(20_000):
+            produced += 1
+            yield produced
+
+    consumed = 0
+    async with execute_all(Toolkit(gen), [call(gen)]).open() as events:
+        async for event in events:
+            consumed += isinstance(event, Intermediate)
+            assert produced - consumed <= 2 * QUOTA_LIMIT + 2 * AHEAD + 1
+            if consumed == 5000:
+                break
 
 
 # what is no fault of the tool
