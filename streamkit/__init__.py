@@ -5,12 +5,10 @@ errors those that stand right below `StreamkitError` in the tree of `streamkit.e
 """
 
 from .answers import answer
-from .approval import Allow, Authorize, Card, Deny, Question, Undecided, Verdict, allow_all
 from .call_edits import edit_calls
 from .conversation import Conversation
 from .conversing import converse
 from .decorators import streaming_tool, tool
-from .desk import ApprovalDesk
 from .errors import (
     AnswerError,
     DecodeError,
@@ -33,7 +31,11 @@ from .errors import (
     VerdictRefused,
     WorkCancelled,
 )
-from .execute import execute_all
+from .execution.approval import Allow, Authorize, Card, Deny, Question, Undecided, Verdict, allow_all
+from .execution.desk import ApprovalDesk
+from .execution.execute import execute_all
+from .execution.running import Running
+from .execution.verdicts import from_verdicts
 from .flows import Events, Flow, Sink, flow
 from .held_turns import hold_back
 from .history import append_turn, cancel_pending, recent, unanswered
@@ -57,7 +59,6 @@ from .items import (
 from .loops import Next, Stop, loop, next_state_from, stream_until_complete
 from .providers.model import Model
 from .reducers import Reducer, collect, count, first, fold, join_text, last, reduce_stream
-from .running import Running
 from .tool_events import (
     ApprovalRequested,
     Failure,
@@ -91,7 +92,6 @@ from .turns import (
     TurnRestarted,
     TurnStarted,
 )
-from .verdicts import from_verdicts
 
 __all__ = [
     "Allow",

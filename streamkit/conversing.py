@@ -8,20 +8,20 @@ from typing import Any
 
 import msgspec
 
-from .approval import Authorize
 from .budgets import Budget
 from .conversation import Conversation
 from .errors import HistoryError
-from .execute import execute_all
+from .execution.approval import Authorize
+from .execution.execute import execute_all
+from .execution.inner_runs import inner_runs
+from .execution.limits import Limits
+from .execution.running import Running
 from .flows import Flow, Sink
 from .history import unanswered
-from .inner_runs import inner_runs
 from .items import History, Item, Tagged, ToolCall
 from .journal.log import RunLog
-from .limits import Limits
 from .loops import Next, Stop, loop
 from .providers.model import Model, check_model_given
-from .running import Running
 from .timed_runs import run_within
 from .tool_events import Failure, RunEvent, ToolEvent, ToolResult
 from .toolkit import Toolkit, check_toolkit_given

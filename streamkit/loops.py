@@ -17,8 +17,8 @@ import msgspec
 
 from .closing import CLOSING_SECONDS
 from .conversation import Conversation
+from .execution.inner_runs import Course, going_on, inner_runs
 from .flows import Flow, Sink, flow
-from .inner_runs import Course, going_on, inner_runs
 from .journal.log import RunLog, check_driven
 from .journal.recorded_sink import RecordedSink
 from .ledger import Ledger, new_ledger

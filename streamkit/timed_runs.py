@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .conversation import Conversation
+from .execution.limits import LimitedSink, Limits, TimedOut
 from .flows import Flow, Sink
 from .journal.log import RunLog
 from .journal.recorded_sink import RecordedSink
-from .limits import LimitedSink, Limits, TimedOut
 from .metering import Meter
 from .sinks import TappedSink
 from .tool_events import Failure, Output, RunEvent, ToolStarted

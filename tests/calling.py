@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from streamkit.conversation import Conversation
-from streamkit.execute import execute_all
+from streamkit.execution.execute import execute_all
 from streamkit.flows import Flow
 from streamkit.items import Message, ToolCall, ToolOutput
 from streamkit.tool_events import Intermediate, Output, ToolEvent, ToolResult

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from streamkit.answers import answer
 from streamkit.decorators import tool
 from streamkit.errors import AnswerError, CutAnswer, DefinitionError, InvalidAnswer, NoAnswer, Refused
-from streamkit.execute import execute_all
+from streamkit.execution.execute import execute_all
 from streamkit.flows import Sink, flow
 from streamkit.items import Message, Usage, user
 from streamkit.testing.scripted import ScriptedModel, ScriptTurn, call, stop

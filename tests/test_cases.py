@@ -13,7 +13,9 @@ TESTS = Path(__file__).parent
 CASES = TESTS.parents[1] / "shared" / "cases"
 FILES = ("approval", "durability", "tool_execution", "loop", "memory", "validation", "mcp", "wire")
 
-APPROVAL = "test_approval_cases.py"
+APPROVAL = "execution/test_approval_cases.py"
+CALLS = "execution/test_calls.py"
+EXECUTE = "execution/test_execute.py"
 DURABILITY = "journal/test_durability_cases.py"
 PROVIDERS = "providers/test_history_cases.py"
 VALIDATION = "test_validation_cases.py"
@@ -35,12 +37,12 @@ PLAYED = {
     "durable-disconnect-is-not-cancel": (
         DURABILITY, "whether_a_lost_consumer_ends_the_run_is_the_choice_of_who_runs_it",
     ),
-    "exec-one-of-three-fails": ("test_execute.py", "one_of_three_fails_and_the_others_keep_their_results"),
-    "exec-results-in-call-order": ("test_execute.py", "events_come_as_things_happen_and_results_in_call_order"),
-    "exec-sync-tool-does-not-block": ("test_execute.py", "a_blocking_function_does_not_hold_up_the_others"),
-    "exec-sync-generator-does-not-block": ("test_execute.py", "a_plain_generator_shows_its_events_live"),
+    "exec-one-of-three-fails": (EXECUTE, "one_of_three_fails_and_the_others_keep_their_results"),
+    "exec-results-in-call-order": (EXECUTE, "events_come_as_things_happen_and_results_in_call_order"),
+    "exec-sync-tool-does-not-block": (EXECUTE, "a_blocking_function_does_not_hold_up_the_others"),
+    "exec-sync-generator-does-not-block": (EXECUTE, "a_plain_generator_shows_its_events_live"),
     "exec-contextvar-reaches-tools": (
-        "test_execute.py", "tools_see_what_the_caller_set_and_nobody_sees_what_a_tool_set",
+        EXECUTE, "tools_see_what_the_caller_set_and_nobody_sees_what_a_tool_set",
     ),
     "exec-generator-closed-on-break": (
         "test_generators.py", "a_generator_finishes_its_shielded_cleanup_before_the_block_is_left",
@@ -49,20 +51,20 @@ PLAYED = {
         "test_generators.py", "native_scopes_of_asyncio_may_be_held_across_a_yield",
     ),
     "exec-close-does-not-wrap": ("test_generators.py", "leaving_early_is_clean_whatever_the_tools_do"),
-    "exec-outer-cancel-passes": ("test_calls.py", "native_cancellation_twice_ends_as_cancelled"),
+    "exec-outer-cancel-passes": (CALLS, "native_cancellation_twice_ends_as_cancelled"),
     "exec-consumer-gone-no-deadlock": (
         "test_channel.py", "a_producer_that_waits_is_freed_when_the_consumer_leaves",
     ),
-    "exec-slow-consumer-bounded": ("test_calls.py", "a_slow_consumer_slows_the_tool_down"),
-    "exec-callback-raises": ("test_calls.py", "an_observer_that_raises_changes_nothing"),
-    "exec-finalize-value": ("test_calls.py", "the_model_sees_only_what_the_reducer_made"),
-    "exec-events-carry-their-call": ("test_calls.py", "events_carry_their_call"),
-    "exec-nested-run-events": ("test_calls.py", "events_of_an_inner_run_keep_their_shape_and_their_path"),
-    "exec-tool-timeout": ("test_limits.py", "a_tool_over_its_time_is_cut_off_and_the_other_is_not"),
+    "exec-slow-consumer-bounded": (CALLS, "a_slow_consumer_slows_the_tool_down"),
+    "exec-callback-raises": (CALLS, "an_observer_that_raises_changes_nothing"),
+    "exec-finalize-value": (CALLS, "the_model_sees_only_what_the_reducer_made"),
+    "exec-events-carry-their-call": (CALLS, "events_carry_their_call"),
+    "exec-nested-run-events": (CALLS, "events_of_an_inner_run_keep_their_shape_and_their_path"),
+    "exec-tool-timeout": ("execution/test_limits.py", "a_tool_over_its_time_is_cut_off_and_the_other_is_not"),
     "exec-unserialisable-result": (
-        "test_execute.py", "values_are_written_as_json_and_what_has_no_json_fails_alone",
+        EXECUTE, "values_are_written_as_json_and_what_has_no_json_fails_alone",
     ),
-    "exec-emit-helper": ("test_calls.py", "what_a_tool_sends_from_anywhere_arrives_before_its_output"),
+    "exec-emit-helper": (CALLS, "what_a_tool_sends_from_anywhere_arrives_before_its_output"),
     "loop-unknown-tool": ("test_loops.py", "an_unknown_tool_is_told_with_the_names_there_are"),
     "loop-unknown-tool-counts": ("test_loops.py", "at_the_limit_of_turns_nothing_dangles"),
     "loop-turn-limit": ("test_loops.py", "at_the_limit_of_turns_nothing_dangles"),

@@ -10,18 +10,19 @@ import anyio
 import msgspec
 import pytest
 
-from streamkit.approval import Allow, Deny, Verdict
 from streamkit.conversation import Conversation
 from streamkit.conversing import converse
 from streamkit.decorators import tool
 from streamkit.errors import HistoryError, JournalError, RunIsHeld
-from streamkit.execute import execute_all
+from streamkit.execution.approval import Allow, Deny, Verdict
+from streamkit.execution.execute import execute_all
+from streamkit.execution.running import Running
+from streamkit.execution.verdicts import from_verdicts
 from streamkit.flows import Flow
 from streamkit.items import ToolCall, ToolOutput, Usage, user
 from streamkit.journal.entry import Entry, TurnTaken
 from streamkit.journal.journals import Journal
 from streamkit.journal.memory import MemoryStore, memory_journal
-from streamkit.running import Running
 from streamkit.testing.grammar import check_grammar
 from streamkit.testing.histories import check_items
 from streamkit.testing.scripted import ScriptedModel, call
@@ -38,7 +39,6 @@ from streamkit.turns import (
     TurnRestarted,
     TurnStarted,
 )
-from streamkit.verdicts import from_verdicts
 
 from .calling import collect, last_text
 

@@ -11,7 +11,7 @@ import pytest
 
 from streamkit.channel import QUOTA_LIMIT
 from streamkit.decorators import streaming_tool
-from streamkit.execute import execute_all
+from streamkit.execution.execute import execute_all
 from streamkit.reducers import Reducer
 from streamkit.testing.grammar import check_grammar
 from streamkit.tool_events import Failure, Intermediate, Value

@@ -69,20 +69,8 @@ ROWS = (
         "journal.recorded_sink",
         "journal.journals",
     ),
-    (
-        "approval",
-        "asking",
-        "desk",
-        "verdicts",
-        "running",
-        "places",
-        "large_results",
-        "calls",
-        "limits",
-        "inner_runs",
-        "written_calls",
-    ),
-    ("execute",),
+    ("execution.*",),
+    ("execution.execute",),
     ("budgets", "timed_runs", "loops", "conversing"),
     (
         "backends",
@@ -98,7 +86,7 @@ ROWS = (
     ("__init__",),  # the root names what users need; nobody imports it
 )
 ROW_OF = {module: row for row, modules in enumerate(ROWS) for module in modules}
-TOOL_SIDE = {"tools", "toolkit", "execute"}
+TOOL_SIDE = {"tools", "toolkit", "execution.execute"}
 
 Sources = Mapping[str, str]
 """The source of each module by its dotted name inside the package; a package's own module is `name.__init__`."""
@@ -138,8 +126,8 @@ def sides_that_meet(sources: Sources) -> Iterator[str]:
         reached = reachable(graph, module)
         if folder_of(module) == "providers" and reached & TOOL_SIDE:
             yield f"{module} reaches {', '.join(sorted(reached & TOOL_SIDE))}"
-        if module == "execute" and any(folder_of(target) == "providers" for target in reached):
-            yield "execute reaches the providers"
+        if module == "execution.execute" and any(folder_of(target) == "providers" for target in reached):
+            yield "execution.execute reaches the providers"
 
 
 def imports_for_types_only(sources: Sources) -> Iterator[str]:
@@ -201,12 +189,15 @@ def test_the_package_keeps_its_layers(rule: Callable[[Sources], Iterator[str]]) 
         (imports_from_below, {"loops": "from .helpers import pause"}),
         (import_cycles, {"flows": "from .channel import Channel", "channel": "from .flows import Flow"}),
         (sides_that_meet, {"providers.http": "from ..history import recent", "history": "from .tools import Tool"}),
-        (sides_that_meet, {"execute": "from .answers import answer", "answers": "from .providers.model import Model"}),
+        (
+            sides_that_meet,
+            {"execution.execute": "from ..answers import answer", "answers": "from .providers.model import Model"},
+        ),
         (imports_for_types_only, {"tools": "if TYPE_CHECKING:\n    from .toolkit import Toolkit"}),
         (imports_for_types_only, {"tools": "if typing.TYPE_CHECKING:\n    import rich"}),
         (code_in_folder_marks, {"wire.__init__": "LIMIT = 3"}),
         (code_in_folder_marks, {"wire.__init__": "from ..flows import Flow"}),
-        (modules_hidden_by_names, {"__init__": "from .approval import ApprovalDesk as approval"}),
+        (modules_hidden_by_names, {"__init__": "from .loops import Next as loops"}),
     ],
 )
 def test_a_broken_rule_is_told(rule: Callable[[Sources], Iterator[str]], sources: Sources) -> None:

@@ -6,12 +6,12 @@ import anyio
 import msgspec
 import pytest
 
-from streamkit.approval import Question, Undecided, Verdict
 from streamkit.conversation import Conversation
 from streamkit.conversing import converse
 from streamkit.decorators import tool
 from streamkit.errors import ModelError
-from streamkit.execute import execute_all
+from streamkit.execution.approval import Question, Undecided, Verdict
+from streamkit.execution.execute import execute_all
 from streamkit.flows import Flow, Sink, flow
 from streamkit.items import Message, ToolOutput, Usage, user
 from streamkit.journal.memory import memory_journal

@@ -15,7 +15,7 @@ import anyio.lowlevel
 import msgspec
 
 from ..errors import McpServerError, StreamkitError
-from ..limits import TimedOut
+from ..execution.limits import TimedOut
 from .sdk import Client, MCPError, ProgressFnT, types
 
 R = TypeVar("R")

@@ -16,8 +16,8 @@ from uuid import uuid4
 import anyio
 import msgspec
 
-from ..approval import Authorize
-from ..execute import execute_all
+from ..execution.approval import Authorize
+from ..execution.execute import execute_all
 from ..items import ToolCall
 from ..tool_events import Intermediate
 from ..toolkit import Toolkit

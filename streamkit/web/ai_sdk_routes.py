@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ..errors import MessagesRefused, VerdictRefused
-from ..verdicts import from_verdicts
+from ..execution.verdicts import from_verdicts
 from ..wire.ai_sdk import AiSdkEncoder
 from ..wire.ui_messages import from_ui_messages
 from .claims import OURS

@@ -26,9 +26,9 @@ from msgspec import UNSET
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from ..approval import Allow, Authorize, Deny, Question, Verdict
 from ..conversation import Conversation
 from ..errors import JournalError, RunStopped
+from ..execution.approval import Allow, Authorize, Deny, Question, Verdict
 from ..flows import Flow, Sink
 from ..journal.journals import Journal
 from ..tool_events import RunEvent, ToolStarted

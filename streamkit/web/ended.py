@@ -8,9 +8,9 @@ from collections import OrderedDict
 import anyio
 import msgspec
 
-from ..approval import Allow, Deny, Verdict
 from ..conversation import Conversation
 from ..errors import VerdictRefused
+from ..execution.approval import Allow, Deny, Verdict
 from ..wire.encoding import json_of
 
 logger = logging.getLogger("streamkit")

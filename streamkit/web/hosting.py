@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from ..approval import Allow, Deny
 from ..conversation import Conversation
-from ..desk import ApprovalDesk
 from ..errors import FlowError, RunStopped
+from ..execution.approval import Allow, Deny
+from ..execution.desk import ApprovalDesk
 from ..groups import LoneErrorGroup, concerns_all
 from ..journal.journals import Journal
 from ..journal.log import RunLog

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
-from ..approval import Allow, Deny, Verdict
 from ..errors import VerdictRefused
+from ..execution.approval import Allow, Deny, Verdict
 from ..journal.entry import Decided
 from ..journal.journals import Journal
 from .ended import Ended

@@ -9,11 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ..approval import card_of
 from ..codec.strict_json import strict_json
 from ..conversation import Conversation
-from ..desk import ApprovalDesk
 from ..errors import NotRunning, RunIsHeld, VerdictRefused
+from ..execution.approval import card_of
+from ..execution.desk import ApprovalDesk
 from ..wire.encoding import Values, json_of
 from ..wire.native import NativeEncoder
 from .claims import OURS

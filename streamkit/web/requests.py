@@ -9,12 +9,12 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from starlette.exceptions import HTTPException
 
-from ..approval import Allow, Authorize, Deny
 from ..conversation import Conversation
+from ..execution.approval import Allow, Authorize, Deny
+from ..execution.running import Running
 from ..history import cancel_pending
 from ..items import Image, Item, Message, user
 from ..journal.log import RunLog
-from ..running import Running
 from ..toolkit import Toolkit
 from ..transcript import Transcript
 

@@ -12,14 +12,14 @@ from typing import Any
 import anyio
 from starlette.exceptions import HTTPException
 
-from ..approval import Allow, Authorize, Deny, Verdict
 from ..conversation import Conversation
-from ..desk import ApprovalDesk
 from ..errors import RunStopped
+from ..execution.approval import Allow, Authorize, Deny, Verdict
+from ..execution.desk import ApprovalDesk
+from ..execution.running import Running
 from ..flows import Flow, Sink
 from ..groups import concerns_all
 from ..journal.log import RunLog
-from ..running import Running
 from ..tool_events import RunEvent
 from ..transcript import Transcript
 from .ended import Ended, EndedRuns

@@ -19,16 +19,16 @@ from typing import Any
 
 import msgspec
 
-from ..approval import Allow, Authorize, Deny, Needs, Question, Verdict, asks_for_marked, must_ask
 from ..conversation import Conversation
 from ..errors import DefinitionError, MessagesRefused, VerdictRefused
+from ..execution.approval import Allow, Authorize, Deny, Needs, Question, Verdict, asks_for_marked, must_ask
+from ..execution.verdicts import from_verdicts
 from ..items import Message, ToolCall, ToolOutput
 from ..redaction import Redact
 from ..shapes.foreign_schemas import without_patterns
 from ..tool_events import Failure, Pending, ToolResult, Value
 from ..toolkit import Toolkit
 from ..tools import Tool
-from ..verdicts import from_verdicts
 from .ag_ui import AgUiEncoder
 from .ag_ui_ends import interrupt_id
 from .ag_ui_messages import NO_RESULT, ModelTurn, read_messages

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ..approval import Verdict
 from ..conversation import Conversation
 from ..errors import MessagesRefused
+from ..execution.approval import Verdict
 from ..history import append_turn
 from ..items import History, Item, Message, ToolOutput
 from .kept_turns import items_of

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from ..approval import Allow, Deny, Verdict
 from ..errors import MessagesRefused
+from ..execution.approval import Allow, Deny, Verdict
 from ..items import Image, Message, Reasoning, ToolCall, TurnItem
 from ..tool_events import Failure, FailureKind, ToolResult, Value
 from ..tool_values import model_text

@@ -1,7 +1,7 @@
 """Runs that end with a question, and go on as themselves: who follows hears nothing twice."""
 
 from streamkit import Conversation, RunEvent, Toolkit, converse, from_verdicts, tool, user
-from streamkit.approval import Allow, Verdict
+from streamkit.execution.approval import Allow, Verdict
 from streamkit.journal.journals import Journal
 from streamkit.journal.memory import memory_journal
 from streamkit.testing import ScriptedModel, call, check_grammar

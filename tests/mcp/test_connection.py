@@ -14,9 +14,9 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.subscriptions import ToolsListChanged
 
 from streamkit.errors import DefinitionError, FlowError, McpServerError
-from streamkit.execute import execute_all
+from streamkit.execution.execute import execute_all
+from streamkit.execution.running import Running
 from streamkit.mcp import Connection, Progress
-from streamkit.running import Running
 from streamkit.testing.leftovers import nothing_left
 from streamkit.tool_events import Failure, ToolStarted, Value
 

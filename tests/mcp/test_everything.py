@@ -12,10 +12,10 @@ from anyio.abc import Process
 from mcp import StdioServerParameters
 
 from streamkit.decorators import tool
-from streamkit.execute import execute_all
+from streamkit.execution.execute import execute_all
+from streamkit.execution.running import Running
 from streamkit.items import Image
 from streamkit.mcp import Connection, Progress
-from streamkit.running import Running
 from streamkit.testing import check_grammar
 from streamkit.tool_events import Failure, Intermediate, ToolStarted, Value
 from streamkit.toolkit import Toolkit

@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 
 from streamkit.decorators import tool
-from streamkit.execute import execute_all
+from streamkit.execution.execute import execute_all
 from streamkit.mcp import Connection, Progress
 from streamkit.testing import check_grammar
 from streamkit.testing.leftovers import nothing_left

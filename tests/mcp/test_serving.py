@@ -16,9 +16,9 @@ from anyio.abc import TaskGroup
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from streamkit.approval import Allow, Question, Verdict
 from streamkit.decorators import streaming_tool, tool
 from streamkit.errors import ToolError
+from streamkit.execution.approval import Allow, Question, Verdict
 from streamkit.flows import Sink
 from streamkit.mcp import Connection, server_of
 from streamkit.reducers import last

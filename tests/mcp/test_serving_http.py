@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from streamkit.decorators import streaming_tool, tool
-from streamkit.execute import execute_all
+from streamkit.execution.execute import execute_all
 from streamkit.flows import Sink
 from streamkit.mcp import Connection, Progress, server_of
 from streamkit.reducers import last

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.exceptions import HTTPException
 
-from streamkit.approval import Allow, allow_all
 from streamkit.conversation import Conversation
 from streamkit.errors import JournalError, RunStopped
+from streamkit.execution.approval import Allow, allow_all
 from streamkit.flows import Flow, Sink
 from streamkit.journal.entry import Entry, Numbered
 from streamkit.journal.memory import MemoryStore

@@ -11,9 +11,9 @@ import anyio.lowlevel
 import pytest
 from starlette.exceptions import HTTPException
 
-from streamkit.approval import allow_all
 from streamkit.conversation import Conversation
 from streamkit.decorators import tool
+from streamkit.execution.approval import allow_all
 from streamkit.flows import Flow, Sink, flow
 from streamkit.items import ToolOutput
 from streamkit.journal.journals import Journal

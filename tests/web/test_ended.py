@@ -5,9 +5,9 @@ from typing import Any
 import anyio
 import pytest
 
-from streamkit.approval import Allow, Deny
 from streamkit.conversation import Conversation
 from streamkit.errors import VerdictRefused
+from streamkit.execution.approval import Allow, Deny
 from streamkit.items import ToolCall, user
 from streamkit.tool_events import Pending, Value
 from streamkit.turns import Turn

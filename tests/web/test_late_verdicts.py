@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from streamkit.conversation import Conversation
+from streamkit.execution.verdicts import from_verdicts
 from streamkit.flows import Flow
 from streamkit.groups import LoneErrorGroup
 from streamkit.journal.entry import Entry
@@ -16,7 +17,6 @@ from streamkit.journal.memory import MemoryStore
 from streamkit.testing.scripted import call
 from streamkit.tool_events import RunEvent
 from streamkit.tools import Tool
-from streamkit.verdicts import from_verdicts
 from streamkit.web import RunRequest, WebApp, app
 
 from .serving import Agent, Deletes, find, get, post, posting, text_of

@@ -8,12 +8,12 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from streamkit.conversation import Conversation
+from streamkit.execution.verdicts import from_verdicts
 from streamkit.flows import Flow
 from streamkit.items import Message, assistant, user
 from streamkit.testing.leftovers import nothing_left
 from streamkit.testing.scripted import call
 from streamkit.tool_events import RunEvent
-from streamkit.verdicts import from_verdicts
 from streamkit.web import RunRequest, app
 
 from ..attacks import Boom

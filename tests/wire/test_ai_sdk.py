@@ -26,8 +26,8 @@ from streamkit import (
     TurnStarted,
     Value,
 )
-from streamkit.approval import Card
 from streamkit.errors import ProviderError, RunStopped
+from streamkit.execution.approval import Card
 from streamkit.items import Image, ProviderTool, Reasoning, ToolOutput
 from streamkit.tool_events import RunEvent
 from streamkit.turns import AbandonedReason

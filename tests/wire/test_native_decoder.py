@@ -27,8 +27,8 @@ from streamkit import (
     tool,
     user,
 )
-from streamkit.approval import Undecided
 from streamkit.errors import DecodeError, DecoderClosed, RunStopped
+from streamkit.execution.approval import Undecided
 from streamkit.items import ProviderTool, UnknownItem
 from streamkit.testing import ScriptedModel, call, check_grammar, every_cut, interleave, stop
 from streamkit.testing.cuts import random_cut

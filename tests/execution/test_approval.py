@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from streamkit.approval import Allow, Deny, Question, Undecided, Verdict
 from streamkit.decorators import tool
-from streamkit.execute import execute_all
+from streamkit.execution.approval import Allow, Deny, Question, Undecided, Verdict
+from streamkit.execution.execute import execute_all
 from streamkit.testing.grammar import check_grammar
 from streamkit.tool_events import (
     ApprovalRequested,
@@ -17,7 +17,7 @@ from streamkit.tool_events import (
 )
 from streamkit.toolkit import Toolkit
 
-from .calling import call, collect
+from ..calling import call, collect
 
 
 async def deny(question: Question) -> Verdict:

@@ -24,7 +24,7 @@ from streamkit import (
     tool,
     user,
 )
-from streamkit.execute import execute_all
+from streamkit.execution.execute import execute_all
 from streamkit.items import ToolCall, ToolOutput, Usage
 from streamkit.journal.entry import CallPaused
 from streamkit.journal.journals import Journal

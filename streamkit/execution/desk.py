@@ -23,6 +23,8 @@ import anyio
 import msgspec
 from msgspec import UNSET
 
+from ..errors import FlowError, VerdictRefused
+from ..tools import Tool
 from .approval import (
     Allow,
     Deny,
@@ -36,8 +38,6 @@ from .approval import (
     plain_rule,
     problem_of,
 )
-from .errors import FlowError, VerdictRefused
-from .tools import Tool
 
 logger = logging.getLogger("streamkit")
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from threading import get_ident
 from types import MappingProxyType
 
-from .errors import FlowError, NotRunning
-from .items import ToolCall
-from .tool_events import ToolResult
+from ..errors import FlowError, NotRunning
+from ..items import ToolCall
+from ..tool_events import ToolResult
 
 Cancel = Callable[[str], None]
 """Cancels a call, for a reason that the model reads."""

@@ -7,18 +7,18 @@ import anyio
 import msgspec
 import pytest
 
-from streamkit.approval import Allow, Deny, Verdict
 from streamkit.conversation import Conversation
 from streamkit.conversing import converse
 from streamkit.decorators import tool
-from streamkit.desk import ApprovalDesk
 from streamkit.errors import VerdictRefused
+from streamkit.execution.approval import Allow, Deny, Verdict
+from streamkit.execution.desk import ApprovalDesk
+from streamkit.execution.verdicts import from_verdicts
 from streamkit.items import ToolCall, ToolOutput, user
 from streamkit.testing import ScriptedModel, call, check_grammar, check_history
 from streamkit.tool_events import ApprovalRequested, Failure, Output, RunEvent, ToolStarted
 from streamkit.toolkit import Toolkit
 from streamkit.tools import ToolContext
-from streamkit.verdicts import from_verdicts
 
 ran: list[str] = []
 GO = Conversation((user("go"),))

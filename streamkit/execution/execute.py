@@ -19,25 +19,25 @@ import anyio
 import anyio.lowlevel
 from msgspec import UNSET
 
+from ..conversation import Paused
+from ..errors import InvalidCall, JournalError
+from ..flows import Sink, flow
+from ..groups import LoneErrorGroup, raise_if_all_are
+from ..items import ToolCall
+from ..journal.entry import CallFinished
+from ..journal.log import RunLog, check_driven
+from ..ledger import hide_ledger, strike_out
+from ..tool_events import Failure, FailureKind, Output, Pending, ToolEvent, ToolResult, ToolStarted, Value
+from ..tool_values import model_text
+from ..toolkit import Toolkit, ValidCall, check_toolkit_given
+from ..tools import ToolContext
 from .approval import Allow, Authorize, Deny, allow_all
 from .asking import Asking
 from .calls import given_value, run_call
-from .conversation import Paused
-from .errors import InvalidCall, JournalError
-from .flows import Sink, flow
-from .groups import LoneErrorGroup, raise_if_all_are
 from .inner_runs import InnerRuns, inner_runs, paused_call, tell_what_waits, use_inner_runs
-from .items import ToolCall
-from .journal.entry import CallFinished
-from .journal.log import RunLog, check_driven
 from .large_results import READER, cut_to
-from .ledger import hide_ledger, strike_out
 from .places import Lanes, Place
 from .running import Running
-from .tool_events import Failure, FailureKind, Output, Pending, ToolEvent, ToolResult, ToolStarted, Value
-from .tool_values import model_text
-from .toolkit import Toolkit, ValidCall, check_toolkit_given
-from .tools import ToolContext
 from .verdicts import from_verdicts
 from .written_calls import WrittenCalls
 

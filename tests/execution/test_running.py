@@ -9,14 +9,14 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from streamkit.approval import Allow, Question, Undecided, Verdict
 from streamkit.decorators import streaming_tool, tool
-from streamkit.desk import ApprovalDesk
 from streamkit.errors import FlowError, NotRunning, VerdictRefused
-from streamkit.execute import execute_all
+from streamkit.execution.approval import Allow, Question, Undecided, Verdict
+from streamkit.execution.desk import ApprovalDesk
+from streamkit.execution.execute import execute_all
+from streamkit.execution.running import Running
 from streamkit.items import ToolCall
 from streamkit.reducers import Reducer, count
-from streamkit.running import Running
 from streamkit.testing.grammar import check_grammar
 from streamkit.tool_events import (
     ApprovalRequested,

@@ -9,15 +9,15 @@ from typing import Any
 
 from msgspec import UNSET
 
+from ..errors import InvalidCall
+from ..flows import Sink
+from ..groups import drop_own_cancellation, must_leave, raise_as_it_is
+from ..journal.entry import Decided
+from ..journal.log import RunLog
+from ..tool_events import ApprovalRequested, ToolEvent
+from ..toolkit import Toolkit, ValidCall
 from .approval import Allow, Authorize, Deny, Question, Undecided, Verdict
-from .errors import InvalidCall
-from .flows import Sink
-from .groups import drop_own_cancellation, must_leave, raise_as_it_is
-from .journal.entry import Decided
-from .journal.log import RunLog
 from .limits import people_decide
-from .tool_events import ApprovalRequested, ToolEvent
-from .toolkit import Toolkit, ValidCall
 
 logger = logging.getLogger("streamkit")
 

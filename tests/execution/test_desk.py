@@ -10,11 +10,12 @@ import anyio.from_thread
 import anyio.to_thread
 import pytest
 
-from streamkit.approval import Allow, Card, Verdict
 from streamkit.decorators import tool
-from streamkit.desk import ApprovalDesk
 from streamkit.errors import FlowError, VerdictRefused
-from streamkit.execute import execute_all
+from streamkit.execution.approval import Allow, Card, Verdict
+from streamkit.execution.desk import ApprovalDesk
+from streamkit.execution.execute import execute_all
+from streamkit.execution.verdicts import from_verdicts
 from streamkit.flows import Sink
 from streamkit.items import ToolCall
 from streamkit.testing.grammar import check_grammar
@@ -31,9 +32,8 @@ from streamkit.tool_events import (
     walk,
 )
 from streamkit.toolkit import Toolkit
-from streamkit.verdicts import from_verdicts
 
-from .gated_tools import BODILESS, TOOLS, calls, sent
+from ..gated_tools import BODILESS, TOOLS, calls, sent
 
 
 @pytest.fixture(autouse=True)

@@ -6,11 +6,11 @@ from typing import Any
 
 import anyio
 
-from .conversation import Paused
-from .journal.entry import CallFinished, CallStarted
-from .journal.log import RunLog
+from ..conversation import Paused
+from ..journal.entry import CallFinished, CallStarted
+from ..journal.log import RunLog
+from ..tool_events import Effects, Failure, Value
 from .places import Place
-from .tool_events import Effects, Failure, Value
 
 
 class WrittenCalls:

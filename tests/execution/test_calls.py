@@ -14,7 +14,7 @@ import pytest
 from streamkit.channel import QUOTA_LIMIT
 from streamkit.decorators import streaming_tool, tool
 from streamkit.errors import SinkClosed
-from streamkit.execute import execute_all
+from streamkit.execution.execute import execute_all
 from streamkit.flows import Flow, Sink, flow
 from streamkit.reducers import Reducer, count, last
 from streamkit.testing.grammar import check_grammar
@@ -24,7 +24,7 @@ from streamkit.toolkit import Toolkit
 from streamkit.tools import Tool, ToolContext, current_sink
 from streamkit.turns import TextDelta
 
-from .calling import GUARD_SECONDS, call, intermediates, run
+from ..calling import GUARD_SECONDS, call, intermediates, run
 
 # events and reducers
 

@@ -5,18 +5,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from streamkit.approval import Allow, Authorize, Deny, Undecided, Verdict, allow_all
 from streamkit.conversation import Conversation
 from streamkit.errors import VerdictRefused
-from streamkit.execute import execute_all
+from streamkit.execution.approval import Allow, Authorize, Deny, Undecided, Verdict, allow_all
+from streamkit.execution.execute import execute_all
+from streamkit.execution.verdicts import from_verdicts
 from streamkit.items import user
 from streamkit.tool_events import ApprovalRequested, Pending, Value
 from streamkit.toolkit import Toolkit
 from streamkit.turns import Turn
-from streamkit.verdicts import from_verdicts
 
-from .calling import collect
-from .gated_tools import BODILESS, TOOLS, calls, sent
+from ..calling import collect
+from ..gated_tools import BODILESS, TOOLS, calls, sent
 
 
 @pytest.fixture(autouse=True)

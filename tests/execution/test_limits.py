@@ -7,13 +7,13 @@ import anyio
 
 from streamkit.channel import QUOTA_LIMIT
 from streamkit.decorators import streaming_tool, tool
-from streamkit.desk import ApprovalDesk
-from streamkit.execute import execute_all
+from streamkit.execution.desk import ApprovalDesk
+from streamkit.execution.execute import execute_all
 from streamkit.flows import Flow
 from streamkit.tool_events import ApprovalRequested, Failure, Intermediate, Value, walk
 from streamkit.toolkit import Toolkit
 
-from .calling import GUARD_SECONDS, call, intermediates, run
+from ..calling import GUARD_SECONDS, call, intermediates, run
 
 
 async def test_a_tool_over_its_time_is_cut_off_and_the_other_is_not() -> None:

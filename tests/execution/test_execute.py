@@ -17,10 +17,10 @@ import msgspec
 import pydantic
 import pytest
 
-from streamkit.approval import Allow, Deny, Question, Verdict
 from streamkit.decorators import streaming_tool, tool
 from streamkit.errors import ToolError
-from streamkit.execute import execute_all
+from streamkit.execution.approval import Allow, Deny, Question, Verdict
+from streamkit.execution.execute import execute_all
 from streamkit.items import ToolCall, image
 from streamkit.testing.grammar import check_grammar
 from streamkit.tool_events import (
@@ -35,7 +35,7 @@ from streamkit.tool_events import (
 from streamkit.toolkit import Toolkit
 from streamkit.tools import ToolContext
 
-from .calling import GUARD_SECONDS, call, collect, outputs, run
+from ..calling import GUARD_SECONDS, call, collect, outputs, run
 
 # results and their order
 

@@ -9,11 +9,11 @@ from typing import Any
 import anyio
 import msgspec
 
-from .codec.json_object import same_object
-from .conversation import Paused
-from .items import ToolCall
-from .tool_events import Failure, FailureKind, ToolResult
-from .toolkit import ValidCall
+from ..codec.json_object import same_object
+from ..conversation import Paused
+from ..items import ToolCall
+from ..tool_events import Failure, FailureKind, ToolResult
+from ..toolkit import ValidCall
 
 
 class Place(msgspec.Struct, eq=False):

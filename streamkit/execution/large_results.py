@@ -11,13 +11,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from .decorators import tool
-from .errors import ToolError
-from .journal.log import RunLog
+from ..decorators import tool
+from ..errors import ToolError
+from ..journal.log import RunLog
+from ..tool_events import Failure, Value
+from ..tool_values import what_the_model_gets
+from ..tools import Tool
 from .running import Running
-from .tool_events import Failure, Value
-from .tool_values import what_the_model_gets
-from .tools import Tool
 
 READER = "read_result"
 """The name of the tool that reads on."""

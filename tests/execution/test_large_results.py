@@ -7,11 +7,11 @@ import pytest
 
 from streamkit.decorators import tool
 from streamkit.errors import DefinitionError, ToolError
-from streamkit.execute import execute_all
+from streamkit.execution.execute import execute_all
+from streamkit.execution.large_results import PAGE_CHARS, result_reader
+from streamkit.execution.running import Running
 from streamkit.items import ToolCall, image
 from streamkit.journal.memory import memory_journal
-from streamkit.large_results import PAGE_CHARS, result_reader
-from streamkit.running import Running
 from streamkit.tool_events import Failure, ToolResult, Value
 from streamkit.toolkit import Toolkit
 

@@ -7,11 +7,11 @@ import anyio
 import msgspec
 import pytest
 
-from streamkit.approval import Allow, Deny, Question, Verdict
 from streamkit.conversation import Conversation
 from streamkit.decorators import tool
 from streamkit.errors import JournalError, JournalMismatch
-from streamkit.execute import execute_all
+from streamkit.execution.approval import Allow, Deny, Question, Verdict
+from streamkit.execution.execute import execute_all
 from streamkit.items import ToolCall, user
 from streamkit.journal.entry import CallFinished, CallStarted, Decided, Entry
 from streamkit.journal.journals import Journal

@@ -11,9 +11,9 @@ from typing import TypeVar
 import anyio
 import anyio.lowlevel
 
-from .errors import StreamkitError
-from .sinks import Sink, SinkBefore
-from .tool_events import FailureKind
+from ..errors import StreamkitError
+from ..sinks import Sink, SinkBefore
+from ..tool_events import FailureKind
 
 E = TypeVar("E")
 R = TypeVar("R")

@@ -18,11 +18,11 @@ from typing import Any
 
 import msgspec
 
+from ..conversation import Conversation, InnerRun, Paused, paused_in
+from ..errors import FlowError
+from ..items import ToolCall
+from ..tool_events import Pending, ToolResult
 from .approval import Authorize
-from .conversation import Conversation, InnerRun, Paused, paused_in
-from .errors import FlowError
-from .items import ToolCall
-from .tool_events import Pending, ToolResult
 
 
 class InnerRuns:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from ..conversation import Conversation
+from ..errors import VerdictRefused
 from .approval import (
     Allow,
     Authorize,
@@ -23,8 +25,6 @@ from .approval import (
     plain_rule,
     problem_of,
 )
-from .conversation import Conversation
-from .errors import VerdictRefused
 
 logger = logging.getLogger("streamkit")
 
