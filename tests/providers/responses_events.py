@@ -84,3 +84,19 @@ def custom(written: str = "", **fields: Any) -> dict[str, Any]:
 def sent(*history: Any) -> list[dict[str, Any]]:
     written: list[dict[str, Any]] = encode_request(TurnRequest(tuple(history)), "m")["input"]
     return written
+
+
+def kept(item: dict[str, Any]) -> dict[str, Any]:
+    return {"openai_responses": item}
+
+
+FAILED = {
+    "type": "response.failed",
+    "response": {
+        "status": "failed",
+        "error": {"code": "rate_limit_exceeded", "message": "slow down"},
+        "usage": {"input_tokens": 3},
+        "output": [message("a b")],
+    },
+}
+ERROR = {"type": "error", "code": "server_error", "message": "no", "param": None}

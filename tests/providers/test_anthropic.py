@@ -1,76 +1,19 @@
-"""The dialect of the Messages API: oddities of its streams, any stream at all, and a turn over a socket.
+"""The dialect of the Messages API: oddities of its streams.
 
 What goes back to it is in test_anthropic_requests.
 """
 
-import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from streamkit.errors import BadPayload, IncompleteStream, ModelError, ProviderError
-from streamkit.items import Message, ProviderTool, Reasoning, ToolCall, ToolSpec, UnknownItem, Usage, user
-from streamkit.providers.anthropic import anthropic
+from streamkit.items import Message, ProviderTool, Reasoning, ToolCall, UnknownItem, Usage
 from streamkit.providers.anthropic_decoder import AnthropicDecoder
-from streamkit.testing.cuts import random_cut
-from streamkit.turns import ReasoningDelta, TextDelta, ToolInputDelta, TurnRequest
+from streamkit.turns import ReasoningDelta, TextDelta
 
-from ..streams import Outcome, assert_consistent, outcome, same, some_cuts
-from .loopback import answer, serve
-
-# What is sent, and what it is
-
-
-def sse(*events: object) -> bytes:
-    """As the API sends it: each event has a name, which its data repeats."""
-    return b"".join(b"event: %b\ndata: %b\n\n" % (name_of(event), json.dumps(event).encode()) for event in events)
-
-
-def name_of(event: object) -> bytes:
-    name = str(event.get("type")) if isinstance(event, dict) else "odd"
-    return name.encode() if name.isidentifier() else b"odd"
-
-
-def begin(index: int | None, kind: str, **fields: Any) -> dict[str, Any]:
-    return {"type": "content_block_start", "index": index, "content_block": {"type": kind, **fields}}
-
-
-def delta(index: int | None, kind: str, **fields: Any) -> dict[str, Any]:
-    return {"type": "content_block_delta", "index": index, "delta": {"type": f"{kind}_delta", **fields}}
-
-
-def text(piece: str, index: int = 0) -> dict[str, Any]:
-    return delta(index, "text", text=piece)
-
-
-def arguments(piece: Any, index: int = 0) -> dict[str, Any]:
-    return delta(index, "input_json", partial_json=piece)
-
-
-def stop(index: int | None = 0) -> dict[str, Any]:
-    return {"type": "content_block_stop", "index": index}
-
-
-def end(word: Any = "end_turn", **usage: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    return {"type": "message_delta", "delta": {"stop_reason": word}, "usage": usage}, {"type": "message_stop"}
-
-
-def call(index: int = 0, call_id: str = "a", name: str = "f", **fields: Any) -> dict[str, Any]:
-    return begin(index, "tool_use", id=call_id, name=name, **fields)
-
-
-def whole_call(index: int = 0, call_id: str = "a") -> tuple[dict[str, Any], ...]:
-    return call(index, call_id), arguments('{"x":1}', index), stop(index)
-
-
-def read(*events: object, tail: bytes = b"") -> Outcome:
-    return outcome(AnthropicDecoder(), [sse(*events) + tail])
-
-
-def items(*events: object) -> tuple[Any, ...]:
-    return read(*events, *end()).turn.items
+from ..streams import assert_consistent, outcome, some_cuts
+from .anthropic_events import arguments, begin, call, delta, end, items, read, sse, stop, text, whole_call
 
 
 @pytest.mark.parametrize(
@@ -232,6 +175,19 @@ def test_a_signature_finds_its_thinking_when_all_blocks_are_closed_at_the_end() 
     assert [type(item) for item in found] == [Reasoning, Message, ToolCall]
 
 
+def test_an_answer_may_come_whole_at_the_start() -> None:
+    blocks = [
+        {"type": "thinking", "thinking": "Hm", "signature": "s"},
+        {"type": "text", "text": "a"},
+        {"type": "tool_use", "id": "a", "name": "f", "input": {"x": 1}},
+    ]
+    start = {"type": "message_start", "message": {"content": blocks, "stop_reason": "tool_use"}}
+    turn = read(start, {"type": "message_stop"}).turn
+    assert [type(item) for item in turn.items] == [Reasoning, Message, ToolCall]
+    assert (turn.text, turn.stop_word, [item.arguments for item in turn.calls]) == ("a", "tool_use", ['{"x": 1}'])
+    assert read(start | {"message": {"content": [], "stop_reason": "tool_use"}}).error is not None
+
+
 # Calls
 
 
@@ -285,6 +241,30 @@ def test_an_index_may_be_used_again() -> None:
         ),
         Message("assistant", "xy"),
     )
+
+
+def test_a_call_that_did_not_end_does_not_run_when_the_body_is_cut_behind_the_reason_to_stop() -> None:
+    cut = read(call(), arguments('{"x":1}'), end("tool_use")[0])
+    assert isinstance(cut.error, IncompleteStream)
+    assert not cut.turn.calls
+    assert len(read(*whole_call(), end("tool_use")[0]).turn.calls) == 1
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        arguments('{"x":1}', index=7),
+        arguments('{"x":1}', index=1),
+        {**arguments('{"x":1}'), "type": "content_block_part"},
+        {**arguments('{"x":1}'), "type": None},
+    ],
+    ids=["of no block", "of a text", "in another event", "in no event"],
+)
+def test_a_piece_of_a_call_that_is_in_no_call_spoils_the_turn(strange: dict[str, Any]) -> None:
+    text = begin(1, "text", text="a")
+    found = read(call(), text, strange, stop(), stop(1), *end("tool_use"))
+    assert isinstance(found.error, BadPayload)
+    assert not found.turn.calls
 
 
 # What the provider runs itself, and what we do not know
@@ -508,191 +488,3 @@ def test_what_is_nested_too_deeply_is_read_or_a_failure_of_the_server(
     found = read(text("a"), unread, tail=b"data: " + event + b"\n\n" + sse(*end()))
     assert found.error is None or isinstance(found.error, BadPayload | ProviderError)
     assert found.turn.text == "a"
-
-
-# Any stream at all
-
-TEXTS = st.sampled_from(["", "a", "é", "\ud83d", "\ude00", "{", "\n"])
-INPUT = st.sampled_from(["{", "}", '"k":', '"', "1", "", "null", "{}", '{"k":1}', '{"k":1}{"k":1}', {"k": 1}, None])
-INDEXES = st.sampled_from([0, 0, 1, 2, None])
-KINDS = st.sampled_from(["text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "new"])
-EVENTS: st.SearchStrategy[dict[str, Any]] = (
-    st.builds(
-        begin,
-        INDEXES,
-        KINDS,
-        id=st.sampled_from(["a", "b", "", 3]),
-        name=st.sampled_from(["f", "", None]),
-        input=st.sampled_from([{}, {"k": 1}, "", None, [1]]),
-        text=TEXTS,
-        thinking=TEXTS,
-    )
-    | st.builds(lambda index, piece: delta(index, "text", text=piece), INDEXES, TEXTS)
-    | st.builds(lambda index, piece: delta(index, "thinking", thinking=piece), INDEXES, TEXTS)
-    | st.builds(lambda index, piece: delta(index, "signature", signature=piece), INDEXES, TEXTS)
-    | st.builds(lambda index, piece: delta(index, "citations", citation=piece), INDEXES, TEXTS)
-    | st.builds(lambda index, piece: delta(index, "input_json", partial_json=piece), INDEXES, INPUT)
-    | st.builds(stop, INDEXES)
-    | st.builds(lambda word: end(word)[0], st.sampled_from(["end_turn", "tool_use", "max_tokens", "new", None]))
-)
-FAULTS = st.sampled_from(
-    [b""] * 9 + [sse({"type": "error", "error": {}}), b"data: {\n\n", b": ping\n\n", b"foo: bar\n\n", b"\xff"]
-)
-
-
-def test_an_answer_may_come_whole_at_the_start() -> None:
-    blocks = [
-        {"type": "thinking", "thinking": "Hm", "signature": "s"},
-        {"type": "text", "text": "a"},
-        {"type": "tool_use", "id": "a", "name": "f", "input": {"x": 1}},
-    ]
-    start = {"type": "message_start", "message": {"content": blocks, "stop_reason": "tool_use"}}
-    turn = read(start, {"type": "message_stop"}).turn
-    assert [type(item) for item in turn.items] == [Reasoning, Message, ToolCall]
-    assert (turn.text, turn.stop_word, [item.arguments for item in turn.calls]) == ("a", "tool_use", ['{"x": 1}'])
-    assert read(start | {"message": {"content": [], "stop_reason": "tool_use"}}).error is not None
-
-
-ENDS = st.sampled_from([b"", sse({"type": "message_stop"}), b"data: [DONE]\n\n"])
-BODIES = st.tuples(st.lists(EVENTS, max_size=14), FAULTS, st.lists(EVENTS, max_size=2), ENDS).map(
-    lambda parts: sse(*parts[0]) + parts[1] + sse(*parts[2]) + parts[3]
-)
-
-
-@settings(max_examples=200)
-@given(BODIES, st.integers(0, 9), st.data())
-def test_any_stream_keeps_the_grammar_of_tool_input_in_any_cut(body: bytes, seed: int, data: st.DataObject) -> None:
-    if data.draw(st.integers(0, 3), label="whole, unless 0") == 0:
-        body = body[: data.draw(st.integers(0, len(body)), label="broken off at")]
-    found = outcome(AnthropicDecoder(), [body], ["f"])
-    assert same(outcome(AnthropicDecoder(), random_cut(body, seed), ["f"]), found)
-    assert_consistent(found)
-
-
-KEYS = [
-    "type", "index", "delta", "content_block", "message", "usage", "text", "thinking", "partial_json", "signature",
-    "citation", "citations", "stop_reason", "stop_details", "id", "name", "input", "tool_use_id", "content", "error",
-    "input_tokens", "output_tokens_details",
-]  # fmt: skip
-WORDS = [
-    "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "text_delta", "tool_use",
-    "input_json_delta", "signature_delta", "citations_delta", "server_tool_use", "new_tool_result", "text", "thinking",
-]  # fmt: skip
-ANY_JSON: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers(-2, 2**65) | st.floats() | st.text("ab\ud83d", max_size=3)
-    | st.sampled_from(WORDS),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
-    max_leaves=12,
-)  # fmt: skip
-ODD_EVENTS = st.tuples(EVENTS, st.dictionaries(st.sampled_from(KEYS), ANY_JSON, max_size=2), st.booleans()).map(
-    lambda parts: (
-        {**parts[0], **parts[1]}
-        if parts[2]
-        else {key: {**value, **parts[1]} if isinstance(value, dict) else value for key, value in parts[0].items()}
-    )
-)
-
-
-@given(st.lists(ANY_JSON | ODD_EVENTS, max_size=6))
-def test_no_json_breaks_the_decoder(events: list[Any]) -> None:
-    found = read(*events, *end())
-    assert found.error is None or isinstance(found.error, ModelError)
-    assert_consistent(found)
-
-
-@given(st.binary(max_size=60))
-def test_no_bytes_break_the_decoder(body: bytes) -> None:
-    found = outcome(AnthropicDecoder(), [body])
-    assert isinstance(found.error, ModelError) or b"[DONE]" in body  # which alone ends a turn, an empty one
-    assert found.turn is None or not found.turn.items
-
-
-# Over a socket
-
-HI = sse(begin(0, "text", text=""), text("Hi"), stop(), *end())
-REQUEST = TurnRequest((user("hi"),))
-
-
-@pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/"])
-async def test_a_turn_is_asked_for_and_streamed(path: str) -> None:
-    async with serve(answer(HI)) as server:
-        address = server.url.removesuffix("/v1") + path
-        turn = await anthropic("m", base_url=address, api_key="a-key", headers={"x-team": "blue"}).stream_turn(REQUEST)
-    assert (turn.text, turn.stop_reason, turn.model) == ("Hi", "stop", "m")
-    (asked,) = server.asked
-    assert asked.target == "/v1/messages"
-    assert {key: asked.headers.get(key) for key in ("x-api-key", "anthropic-version", "x-team", "authorization")} == {
-        "x-api-key": "a-key",
-        "anthropic-version": "2023-06-01",
-        "x-team": "blue",
-        "authorization": None,
-    }
-    assert (asked.body["model"], asked.body["stream"]) == ("m", True)
-
-
-async def test_the_key_comes_from_the_environment_when_a_turn_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    async with serve(answer(HI), answer(HI)) as server:
-        model = anthropic("m", base_url=f"{server.url}?beta=true")
-        await model.stream_turn(REQUEST)
-        monkeypatch.setenv("ANTHROPIC_API_KEY", "from-environment")
-        await model.stream_turn(REQUEST)
-    assert [asked.headers.get("x-api-key") for asked in server.asked] == [None, "from-environment"]
-    assert server.asked[0].target == "/v1/messages?beta=true"
-
-
-@pytest.mark.parametrize(
-    ("options", "has_marks", "is_eager"), [({}, True, False), ({"cache": False, "eager_input": True}, False, True)]
-)
-async def test_what_a_model_is_made_with_is_in_its_requests(
-    options: dict[str, Any], has_marks: bool, is_eager: bool
-) -> None:
-    async with serve(answer(HI)) as server:
-        model = anthropic("m", base_url=server.url, api_key="k", **options)
-        await model.stream_turn(TurnRequest((user("hi"),), (ToolSpec("f", "", {}),)))
-    sent = json.dumps(server.asked[0].body)
-    assert ("cache_control" in sent, "eager_input_streaming" in sent) == (has_marks, is_eager)
-
-
-@pytest.mark.parametrize(("key", "told"), [("", "set ANTHROPIC_API_KEY"), ("a-secret-key", "invalid x-api-key")])
-async def test_a_key_that_is_missed_or_refused_is_told_but_not_repeated(key: str, told: str) -> None:
-    refusal = b'{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key a-secret-key"}}'
-    async with serve(answer(refusal, status="401 Unauthorized", kind="application/json")) as server:
-        with pytest.raises(ProviderError, match=told) as raised:
-            await anthropic("m", base_url=server.url, api_key=key).stream_turn(REQUEST)
-    assert raised.value.status == 401
-    assert not key or key not in str(raised.value)
-
-
-async def test_a_stream_of_the_provider_reaches_the_consumer_piece_by_piece() -> None:
-    body = sse(call(), arguments('{"x":'), arguments("1}"), stop(), *end("tool_use"))
-    async with (
-        serve(answer(body)) as server,
-        anthropic("m", base_url=server.url, api_key="k").stream_turn(REQUEST).open() as events,
-    ):
-        deltas = [event.delta async for event in events if isinstance(event, ToolInputDelta)]
-    assert deltas == ['{"x":', "1}"]
-
-
-def test_a_call_that_did_not_end_does_not_run_when_the_body_is_cut_behind_the_reason_to_stop() -> None:
-    cut = read(call(), arguments('{"x":1}'), end("tool_use")[0])
-    assert isinstance(cut.error, IncompleteStream)
-    assert not cut.turn.calls
-    assert len(read(*whole_call(), end("tool_use")[0]).turn.calls) == 1
-
-
-@pytest.mark.parametrize(
-    "strange",
-    [
-        arguments('{"x":1}', index=7),
-        arguments('{"x":1}', index=1),
-        {**arguments('{"x":1}'), "type": "content_block_part"},
-        {**arguments('{"x":1}'), "type": None},
-    ],
-    ids=["of no block", "of a text", "in another event", "in no event"],
-)
-def test_a_piece_of_a_call_that_is_in_no_call_spoils_the_turn(strange: dict[str, Any]) -> None:
-    text = begin(1, "text", text="a")
-    found = read(call(), text, strange, stop(), stop(1), *end("tool_use"))
-    assert isinstance(found.error, BadPayload)
-    assert not found.turn.calls
