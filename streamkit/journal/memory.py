@@ -41,7 +41,7 @@ class MemoryStore:
         kept = self._runs[run_id] = self._runs.pop(run_id, [])  # at the end now: not quiet
         kept += written
         self._bytes += _size(written)
-        self._changed.pop(run_id, anyio.Event()).set()
+        self._wake(run_id)
         if self._bytes > self._limit_bytes:
             self._forget_quiet(run_id)
         return len(kept)
@@ -49,7 +49,7 @@ class MemoryStore:
     def _forget_quiet(self, last: str) -> None:
         for run_id in [each for each in self._runs if each not in self._held and each != last]:
             self._bytes -= _size(self._runs.pop(run_id))
-            self._changed.pop(run_id, anyio.Event()).set()
+            self._wake(run_id)
             if self._bytes <= self._limit_bytes:
                 return
 
@@ -71,7 +71,13 @@ class MemoryStore:
 
     async def wait(self, run_id: str, after: int) -> None:
         while len(self._entries(run_id, after)) <= after:
-            await self._changed.setdefault(run_id, anyio.Event()).wait()
+            if run_id not in self._changed:
+                self._changed[run_id] = anyio.Event()  # one for all who wait: to make one costs more than to wait
+            await self._changed[run_id].wait()
+
+    def _wake(self, run_id: str) -> None:
+        if (changed := self._changed.pop(run_id, None)) is not None:
+            changed.set()
 
     def _entries(self, run_id: str, after: int) -> list[tuple[bytes, bool]]:
         """Raises UnknownRun for a run that somebody knows something of, and that was forgotten."""

@@ -48,3 +48,21 @@ async def fill(store: object) -> None:
     await checkpoint()
     for run_id in ("b", "c"):
         await store.append(run_id, LONG, durable=True)
+
+
+async def test_all_who_wait_for_a_run_share_one_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, made, event = MemoryStore(), 0, anyio.Event
+
+    def counted() -> anyio.Event:
+        nonlocal made
+        made += 1
+        return event()
+
+    async with anyio.create_task_group() as tasks:
+        with monkeypatch.context() as patched:
+            patched.setattr(anyio, "Event", counted)
+            for _ in range(20):
+                tasks.start_soon(store.wait, "a", 0)
+            await anyio.wait_all_tasks_blocked()
+            await store.append("a", LONG, durable=True)
+    assert made == 1
