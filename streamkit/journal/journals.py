@@ -102,10 +102,10 @@ class Journal:
                 if type(numbered.entry) is Shown:
                     await out.send(Followed(after, numbered.entry.event))
                 ended = type(numbered.entry) is RunEnded
-            if not page:
-                if ended:
-                    return
-                await self.store.wait(run_id, after)
+            if not ended:
+                await self.store.wait(run_id, after)  # also behind a page: to look and find nothing costs a read
+            elif not page:
+                return
 
     async def _last(self, run_id: str) -> int:
         last = await self.store.last(run_id)

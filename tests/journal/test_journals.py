@@ -11,7 +11,7 @@ import pytest
 from streamkit.conversation import Conversation
 from streamkit.errors import JournalError, JournalMismatch, RunIsHeld, UnknownRun
 from streamkit.items import ToolCall, Usage, assistant, user
-from streamkit.journal.entry import Decided, Entry, Shown
+from streamkit.journal.entry import Decided, Entry, Numbered, Shown
 from streamkit.journal.hidden_calls import HIDDEN
 from streamkit.journal.journals import Followed, Journal
 from streamkit.journal.log import RunLog
@@ -328,6 +328,31 @@ async def test_a_follower_sees_every_event_once_wherever_it_comes_back() -> None
         assert events == [event for event in everything if event.number > after]
     for event in everything:
         assert await followed(journal, "r", event.number) == [each for each in everything if each.number > event.number]
+
+
+class Read(MemoryStore):
+    """Counts how often it is read."""
+
+    reads = 0
+
+    async def read(self, run_id: str, after: int = 0, **options: Any) -> Sequence[Numbered]:
+        self.reads += 1
+        return await super().read(run_id, after, **options)
+
+
+async def test_a_follower_reads_once_for_what_comes() -> None:
+    store = Read()
+    journal = Journal(store)
+    async with anyio.create_task_group() as tasks, journal.drive("r") as run:
+        for _ in range(10):
+            tasks.start_soon(followed, journal, "r")
+        await anyio.wait_all_tasks_blocked()
+        before = store.reads
+        for text in "abc":
+            await show(run, text)
+            await run.flush()
+            await anyio.wait_all_tasks_blocked()
+        assert store.reads - before == 10 * 3
 
 
 async def test_a_follower_goes_on_with_a_run_that_goes_on() -> None:
