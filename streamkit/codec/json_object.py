@@ -161,11 +161,19 @@ def _objects(text: str) -> Iterator[tuple[dict[str, Any], str]]:
         value, end = _JSON.raw_decode(text, at)
         found = text[at:end]
         if isinstance(value, str):
-            value, found = _JSON.decode(value), value
+            value, found = _inside(value), value
         if not isinstance(value, dict):
             raise ValueError(f"{_KINDS[type(value)]} came instead")
         yield value, found
         at = _after_blanks(text, end)
+
+
+def _inside(text: str) -> Any:
+    """What the text of a string says. Where it is not JSON a place in it would be none in the text around it."""
+    try:
+        return _JSON.decode(text)
+    except ValueError:
+        raise ValueError("a string came instead, and its text is not JSON") from None
 
 
 def _after_blanks(text: str, at: int) -> int:

@@ -37,6 +37,8 @@ def test_an_object_is_found_in_what_it_wears(text: str, found: str) -> None:
         ('["a"]', "the arguments are not one JSON object: an array came instead"),
         ('"null"', "the arguments are not one JSON object: null came instead"),
         (r'"\"{}\""', "the arguments are not one JSON object: a string came instead"),
+        ('"Oslo"', "the arguments are not one JSON object: a string came instead, and its text is not JSON"),
+        (r'"{\"a\": 1"', "the arguments are not one JSON object: a string came instead, and its text is not JSON"),
         ('{"a": NaN}', "the arguments are not one JSON object: NaN is not JSON"),
         ('{"a": 1}{"a": 2}', "the arguments are more than one JSON object"),
         ('{"a": 1}{"a": true}', "the arguments are more than one JSON object"),
