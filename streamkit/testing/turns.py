@@ -34,7 +34,7 @@ def check_turn(events: Sequence[TurnEvent], turn: Turn, *, failed: bool = False)
     """Raise AssertionError, with the rule that is broken, where the events of one turn and the turn disagree.
 
     events: all of them, from TurnStarted to TurnEnded. failed: the turn ended in an error, whose `turn` it is, or was
-    cancelled; it has no TurnEnded.
+    cancelled here; it has no TurnEnded. One that the provider has cancelled has ended.
     """
     _check_ends(events, turn, failed)
     check_grammar(events, pending=[call.call_id for call in turn.calls])
@@ -60,15 +60,15 @@ def _check_ends(events: Sequence[TurnEvent], turn: Turn, failed: bool) -> None:
         check(count <= 1, f"a turn has one {kind.__name__}, not {count}")
     check(first.turn_id, "the id of a turn is empty")
     check(first.turn_id == turn.turn_id, f"TurnStarted has the id {first.turn_id!r}, but the turn has {turn.turn_id!r}")
-    ended_badly = turn.stop_reason in ("error", "cancelled")
     if failed:
+        ended_badly = turn.stop_reason in ("error", "cancelled")
         check(ended_badly, f"a turn that failed stops as 'error', not as {turn.stop_reason!r}")
         check(TurnEnded not in map(type, events), "a turn that fails has no TurnEnded")
         return
     check(type(last) is TurnEnded, f"a turn that ends well ends with TurnEnded, not with {type(last).__name__}")
     assert isinstance(last, TurnEnded)
     check(last.turn == turn, "TurnEnded carries another turn than the value of the flow")
-    check(not ended_badly, f"a turn that stops as {turn.stop_reason!r} raises instead of ending")
+    check(turn.stop_reason != "error", "a turn that stops as 'error' raises instead of ending")
 
 
 def _check_texts(events: Sequence[TurnEvent], turn: Turn) -> None:

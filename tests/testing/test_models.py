@@ -35,6 +35,7 @@ from streamkit.groups import LoneErrorGroup
 from streamkit.providers.model import new_turn_id
 from streamkit.providers.openai_chat import openai_chat
 from streamkit.providers.openai_chat_decoder import OpenAIChatDecoder
+from streamkit.providers.openai_responses_decoder import OpenAIResponsesDecoder
 from streamkit.testing import ScriptedModel, call, check_decoder, check_model, interleave, stop
 from streamkit.testing.leftovers import nothing_left
 from streamkit.tool_input import InputDelta, WholeCall
@@ -62,8 +63,16 @@ def scripted(*parts: Any) -> ScriptedModel:
 
 @pytest.mark.parametrize(
     "parts",
-    [WHOLE_TURN, ["Hi"], [], [call("read", "[1]"), WholeCall("", "{}")], [call("read"), stop("length")], ["w"] * 300],
-    ids=["calls", "text", "nothing", "broken calls", "cut", "long"],
+    [
+        WHOLE_TURN,
+        ["Hi"],
+        [],
+        [call("read", "[1]"), WholeCall("", "{}")],
+        [call("read"), stop("length")],
+        [call("read"), stop("cancelled")],
+        ["w"] * 300,
+    ],
+    ids=["calls", "text", "nothing", "broken calls", "cut", "cancelled by the provider", "long"],
 )
 async def test_a_good_model_passes(parts: list[Any]) -> None:
     await check_model(scripted(*parts), tools=(READ,))
@@ -435,6 +444,13 @@ async def test_a_coroutine_that_nobody_awaits_is_left_behind() -> None:
 @pytest.mark.parametrize("entry", recordings("openai-chat")[:6])
 def test_a_good_decoder_passes(entry: dict[str, Any]) -> None:
     check_decoder(OpenAIChatDecoder, recorded_body(entry))
+
+
+def test_a_body_that_the_provider_has_cancelled_passes() -> None:
+    text = {"type": "response.output_text.delta", "output_index": 0, "delta": "Hi"}
+    end = {"type": "response.cancelled", "response": {"status": "cancelled"}}
+    body = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in (text, end))
+    check_decoder(OpenAIResponsesDecoder, body)
 
 
 def test_a_body_that_is_no_stream_passes() -> None:
