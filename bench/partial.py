@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from streamkit.codec.partial_json import FieldEvent, FieldText, PartialJson
-from streamkit.flows import Flow, Sink, flow
+from streamkit.flows.flow import Flow, Sink, flow
 from streamkit.input_fields import fields
 from streamkit.tool_events import RunEvent
 from streamkit.turns import ToolInputAvailable, ToolInputDelta, ToolInputStart

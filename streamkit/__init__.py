@@ -36,7 +36,7 @@ from .execution.desk import ApprovalDesk
 from .execution.execute import execute_all
 from .execution.running import Running
 from .execution.verdicts import from_verdicts
-from .flows import Events, Flow, Sink, flow
+from .flows.flow import Events, Flow, Sink, flow
 from .held_turns import hold_back
 from .history import append_turn, cancel_pending, recent, unanswered
 from .input_fields import fields

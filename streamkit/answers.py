@@ -18,12 +18,12 @@ import msgspec
 
 from .arguments import parse, read_tree
 from .errors import AnswerError, CutAnswer, DefinitionError, InvalidAnswer, InvalidInput, NoAnswer, Refused
-from .flows import Flow, Sink
+from .flows.flow import Flow, Sink
+from .flows.sinks import MappedSink
 from .items import History, Message, StopReason, ToolCall, user
 from .providers.model import Model, check_model_given
 from .shapes.mismatch import ANSWER, excerpt
 from .shapes.shape import Shape, shape_of
-from .sinks import MappedSink
 from .turns import TextDelta, Turn, TurnEvent, TurnRequest
 
 T = TypeVar("T")

@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from .codec.json_object import object_text
-from .flows import Flow, Sink, flow
+from .flows.flow import Flow, Sink, flow
+from .flows.sinks import SinkBefore
 from .items import ToolCall
 from .shown_calls import ShownCalls, closing_calls, end_of_call, events_of_call, refuse_bad_call
-from .sinks import SinkBefore
 from .turns import (
     TextDelta,
     ToolInputAbandoned,

@@ -16,7 +16,7 @@ from .execution.execute import execute_all
 from .execution.inner_runs import inner_runs
 from .execution.limits import Limits
 from .execution.running import Running
-from .flows import Flow, Sink
+from .flows.flow import Flow, Sink
 from .history import unanswered
 from .items import History, Item, Tagged, ToolCall
 from .journal.log import RunLog

@@ -15,11 +15,11 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from .errors import DefinitionError
-from .flows import Flow
+from .flows.flow import Flow
+from .flows.sinks import Sink
 from .reducers import Reducer, collect
 from .shapes.schema import input_struct
 from .signatures import certainly_gives_no_events, definition, parameters
-from .sinks import Sink
 from .tool_events import Effects
 from .tools import StreamingTool, Tool, ToolContext
 from .turns import ToolInputEvent

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
 
-from .flows import Flow, Sink, flow
+from .flows.flow import Flow, Sink, flow
 from .items import Message, Reasoning, ToolCall
 from .shown_calls import ShownCalls, closing_calls, events_of_call, refuse_bad_call
 from .turns import ReasoningDelta, RefusalDelta, TextDelta, Turn, TurnEnded, TurnEvent, TurnStarted

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Collection, Sequence
 from typing import Any, TypeVar
 
 from .codec.partial_json import Broken, FieldOpened, FieldPath, FieldText, FieldValue, PartialJson
-from .flows import Flow, Sink, flow
-from .sinks import SinkAtOnce, SinkBefore
+from .flows.flow import Flow, Sink, flow
+from .flows.sinks import SinkAtOnce, SinkBefore
 from .tool_events import ToolInputField
 from .turns import ToolInputAbandoned, ToolInputAvailable, ToolInputDelta, ToolInputStart
 

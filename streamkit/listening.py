@@ -9,11 +9,11 @@ from typing import TypeVar
 
 import anyio
 
-from .closing import CLOSING_SECONDS
-from .flows import Flow, Sink, flow
-from .groups import must_leave
+from .flows.closing import CLOSING_SECONDS
+from .flows.flow import Flow, Sink, flow
+from .flows.groups import must_leave
+from .flows.sinks import SinkBefore
 from .ledger import listen_for
-from .sinks import SinkBefore
 from .turns import (
     ToolInputAbandoned,
     ToolInputAvailable,

@@ -15,14 +15,14 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
-from .closing import CLOSING_SECONDS
 from .conversation import Conversation
 from .execution.inner_runs import Course, going_on, inner_runs
-from .flows import Flow, Sink, flow
+from .flows.closing import CLOSING_SECONDS
+from .flows.flow import Flow, Sink, flow
+from .flows.sinks import MappedSink
 from .journal.log import RunLog, check_driven
 from .journal.recorded_sink import RecordedSink
 from .ledger import Ledger, new_ledger
-from .sinks import MappedSink
 from .tool_events import RunEvent, ToolResult
 from .turns import ToolInputAbandoned, ToolInputAvailable, ToolInputStart, Turn, TurnEvent
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
-from .closing import send_closing
 from .codec.json_object import object_text
-from .flows import Sink
+from .flows.closing import send_closing
+from .flows.flow import Sink
+from .flows.sinks import MappedSink
 from .items import ToolCall
-from .sinks import MappedSink
 from .turns import (
     ToolInputAbandoned,
     ToolInputAvailable,

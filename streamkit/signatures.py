@@ -18,7 +18,7 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Iterat
 from typing import Any
 
 from .errors import DefinitionError
-from .flows import Flow
+from .flows.flow import Flow
 
 
 def parameters(function: Callable[..., Any], what: str, by_name: tuple[type[Any], ...] = ()) -> list[inspect.Parameter]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from .conversation import Conversation
 from .execution.limits import LimitedSink, Limits, TimedOut
-from .flows import Flow, Sink
+from .flows.flow import Flow, Sink
+from .flows.sinks import TappedSink
 from .journal.log import RunLog
 from .journal.recorded_sink import RecordedSink
 from .metering import Meter
-from .sinks import TappedSink
 from .tool_events import Failure, Output, RunEvent, ToolStarted
 from .toolkit import Toolkit
 from .transcript import Transcript

@@ -12,7 +12,7 @@ import msgspec
 
 from .arguments import parse
 from .errors import DefinitionError, InvalidCall, InvalidInput, ToolError
-from .flows import Flow
+from .flows.flow import Flow
 from .items import ToolCall, ToolSpec
 from .listening import listen
 from .shapes.mismatch import shortened

@@ -20,7 +20,7 @@ import anyio
 import anyio.lowlevel
 import trio
 
-from streamkit.flows import Flow, Sink, flow
+from streamkit.flows.flow import Flow, Sink, flow
 
 
 class Boom(Exception):

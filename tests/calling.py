@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from streamkit.conversation import Conversation
 from streamkit.execution.execute import execute_all
-from streamkit.flows import Flow
+from streamkit.flows.flow import Flow
 from streamkit.items import Message, ToolCall, ToolOutput
 from streamkit.tool_events import Intermediate, Output, ToolEvent, ToolResult
 from streamkit.toolkit import Toolkit

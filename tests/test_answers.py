@@ -12,7 +12,7 @@ from streamkit.answers import answer
 from streamkit.decorators import tool
 from streamkit.errors import AnswerError, CutAnswer, DefinitionError, InvalidAnswer, NoAnswer, Refused
 from streamkit.execution.execute import execute_all
-from streamkit.flows import Sink, flow
+from streamkit.flows.flow import Sink, flow
 from streamkit.items import Message, Usage, user
 from streamkit.testing.scripted import ScriptedModel, ScriptTurn, call, stop
 from streamkit.toolkit import Toolkit

@@ -15,6 +15,7 @@ FILES = ("approval", "durability", "tool_execution", "loop", "memory", "validati
 
 APPROVAL = "execution/test_approval_cases.py"
 CALLS = "execution/test_calls.py"
+GENERATORS = "flows/test_generators.py"
 EXECUTE = "execution/test_execute.py"
 DURABILITY = "journal/test_durability_cases.py"
 PROVIDERS = "providers/test_history_cases.py"
@@ -45,15 +46,15 @@ PLAYED = {
         EXECUTE, "tools_see_what_the_caller_set_and_nobody_sees_what_a_tool_set",
     ),
     "exec-generator-closed-on-break": (
-        "test_generators.py", "a_generator_finishes_its_shielded_cleanup_before_the_block_is_left",
+        GENERATORS, "a_generator_finishes_its_shielded_cleanup_before_the_block_is_left",
     ),
     "exec-cancel-scope-inside-generator": (
-        "test_generators.py", "native_scopes_of_asyncio_may_be_held_across_a_yield",
+        GENERATORS, "native_scopes_of_asyncio_may_be_held_across_a_yield",
     ),
-    "exec-close-does-not-wrap": ("test_generators.py", "leaving_early_is_clean_whatever_the_tools_do"),
+    "exec-close-does-not-wrap": (GENERATORS, "leaving_early_is_clean_whatever_the_tools_do"),
     "exec-outer-cancel-passes": (CALLS, "native_cancellation_twice_ends_as_cancelled"),
     "exec-consumer-gone-no-deadlock": (
-        "test_channel.py", "a_producer_that_waits_is_freed_when_the_consumer_leaves",
+        "flows/test_channel.py", "a_producer_that_waits_is_freed_when_the_consumer_leaves",
     ),
     "exec-slow-consumer-bounded": (CALLS, "a_slow_consumer_slows_the_tool_down"),
     "exec-callback-raises": (CALLS, "an_observer_that_raises_changes_nothing"),

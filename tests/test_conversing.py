@@ -18,7 +18,7 @@ from streamkit.execution.approval import Allow, Deny, Verdict
 from streamkit.execution.execute import execute_all
 from streamkit.execution.running import Running
 from streamkit.execution.verdicts import from_verdicts
-from streamkit.flows import Flow
+from streamkit.flows.flow import Flow
 from streamkit.items import ToolCall, ToolOutput, Usage, user
 from streamkit.journal.entry import Entry, TurnTaken
 from streamkit.journal.journals import Journal

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from streamkit.decorators import streaming_tool, tool
 from streamkit.errors import DefinitionError
-from streamkit.flows import Flow, Sink, flow
+from streamkit.flows.flow import Flow, Sink, flow
 from streamkit.reducers import collect, count, last
 from streamkit.tools import StreamingTool, Tool, ToolContext
 

@@ -8,7 +8,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, RootModel
 
 from streamkit.decorators import streaming_tool, tool
 from streamkit.errors import DefinitionError, InvalidInput
-from streamkit.flows import Sink
+from streamkit.flows.flow import Sink
 from streamkit.inputs import Input
 from streamkit.tools import Tool, ToolContext
 

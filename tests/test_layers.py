@@ -15,17 +15,10 @@ import pytest
 ROWS = (
     ("errors",),
     (
-        "flows",
-        "edge",
-        "channel",
-        "sinks",
-        "groups",
-        "generators",
-        "threads",
-        "closing",
-        "items",
+        "flows.*",
         "codec.*",
         "shapes.*",
+        "items",
     ),
     ("turns", "tool_events", "metering"),
     (
@@ -149,8 +142,8 @@ def code_in_folder_marks(sources: Sources) -> Iterator[str]:
 
 
 def modules_hidden_by_names(sources: Sources) -> Iterator[str]:
-    """A name in the root that is a module's name, too, means the one or the other after the order of imports."""
-    named = {part for module in [*ROW_OF, *sources] for part in module.split(".")}
+    """A name in the root that is a module of it, too, means the one or the other after the order of imports."""
+    named = {module.split(".")[0] for module in [*ROW_OF, *sources]}
     for node in ast.parse(sources.get("__init__", "")).body:
         for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
             if (name := alias.asname or alias.name) in named:
@@ -180,14 +173,14 @@ def test_the_package_keeps_its_layers(rule: Callable[[Sources], Iterator[str]]) 
     [
         (unplaced_modules, {"helpers": ""}),
         (unplaced_modules, {"helpers.xml": ""}),
-        (imports_from_below, {"errors": "from .flows import Flow"}),
-        (imports_from_below, {"flows": "def late() -> None:\n    from . import turns"}),
+        (imports_from_below, {"errors": "from .flows.flow import Flow"}),
+        (imports_from_below, {"flows.flow": "def late() -> None:\n    from .. import turns"}),
         (imports_from_below, {"tools": "from .providers.model import Model"}),
         (imports_from_below, {"wire.native": "from ..testing.scripted import ScriptedModel"}),
         (imports_from_below, {"loops": "from . import Flow"}),
         (imports_from_below, {"loops": "import streamkit.cli"}),
         (imports_from_below, {"loops": "from .helpers import pause"}),
-        (import_cycles, {"flows": "from .channel import Channel", "channel": "from .flows import Flow"}),
+        (import_cycles, {"flows.flow": "from .channel import Channel", "flows.channel": "from .flow import Flow"}),
         (sides_that_meet, {"providers.http": "from ..history import recent", "history": "from .tools import Tool"}),
         (
             sides_that_meet,
@@ -196,7 +189,7 @@ def test_the_package_keeps_its_layers(rule: Callable[[Sources], Iterator[str]]) 
         (imports_for_types_only, {"tools": "if TYPE_CHECKING:\n    from .toolkit import Toolkit"}),
         (imports_for_types_only, {"tools": "if typing.TYPE_CHECKING:\n    import rich"}),
         (code_in_folder_marks, {"wire.__init__": "LIMIT = 3"}),
-        (code_in_folder_marks, {"wire.__init__": "from ..flows import Flow"}),
+        (code_in_folder_marks, {"wire.__init__": "from ..flows.flow import Flow"}),
         (modules_hidden_by_names, {"__init__": "from .loops import Next as loops"}),
     ],
 )
@@ -208,13 +201,13 @@ def test_a_broken_rule_is_told(rule: Callable[[Sources], Iterator[str]], sources
 def test_what_is_allowed_passes(rule: Callable[[Sources], Iterator[str]]) -> None:
     sources = {
         "errors": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .turns import Turn",
-        "flows": "import anyio\nfrom .channel import Channel",
-        "channel": "from .errors import FlowError",
+        "flows.flow": "import anyio\nfrom .channel import Channel",
+        "flows.channel": "from ..errors import FlowError",
         "codec.__init__": "",
         "codec.sse": "",
         "providers.http": "from ..codec import sse\nfrom ..codec.sse import Sse\nfrom .model import Model",
         "testing.scripted": "from ..providers.model import Model",
-        "__init__": "from .flows import Flow",
+        "__init__": "from .flows.flow import Flow",
     }
     assert list(rule(sources)) == []
 

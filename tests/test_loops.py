@@ -12,7 +12,7 @@ from streamkit.decorators import tool
 from streamkit.errors import ModelError
 from streamkit.execution.approval import Question, Undecided, Verdict
 from streamkit.execution.execute import execute_all
-from streamkit.flows import Flow, Sink, flow
+from streamkit.flows.flow import Flow, Sink, flow
 from streamkit.items import Message, ToolOutput, Usage, user
 from streamkit.journal.memory import memory_journal
 from streamkit.loops import Next, Stop, loop, next_state_from, stream_until_complete

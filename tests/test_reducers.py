@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.errors import DefinitionError, FlowNotOpened, ReducerError
-from streamkit.flows import Sink, flow
+from streamkit.flows.flow import Sink, flow
 from streamkit.reducers import Reducer, collect, count, first, fold, join_text, last, reduce_stream
 from streamkit.tool_events import Intermediate, ToolInputField
 from streamkit.turns import ReasoningDelta, RefusalDelta, TextDelta, ToolInputDelta, TurnRestarted, TurnStarted

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pytest
 
 from streamkit.errors import DefinitionError
-from streamkit.flows import Flow, Sink, flow
+from streamkit.flows.flow import Flow, Sink, flow
 from streamkit.signatures import certainly_gives_no_events, needs_thread, parameters, yields
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from streamkit.decorators import tool
 from streamkit.errors import DefinitionError, InvalidCall, ToolError
-from streamkit.flows import Sink, flow
+from streamkit.flows.flow import Sink, flow
 from streamkit.items import ToolCall
 from streamkit.toolkit import Toolkit, check_toolkit_given
 from streamkit.turns import (

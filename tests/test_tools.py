@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from streamkit.errors import DefinitionError, FlowError, InvalidInput
-from streamkit.flows import Flow, Sink, flow
+from streamkit.flows.flow import Flow, Sink, flow
+from streamkit.flows.sinks import DroppingSink
 from streamkit.items import ToolSpec
 from streamkit.reducers import Reducer, collect, count
-from streamkit.sinks import DroppingSink
 from streamkit.tools import StreamingTool, Tool, ToolContext, current_sink, use_sink
 from streamkit.turns import ToolInputEvent
 

@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import UNSET
 
 from ..errors import InvalidCall
-from ..flows import Sink
-from ..groups import drop_own_cancellation, must_leave, raise_as_it_is
+from ..flows.flow import Sink
+from ..flows.groups import drop_own_cancellation, must_leave, raise_as_it_is
 from ..journal.entry import Decided
 from ..journal.log import RunLog
 from ..tool_events import ApprovalRequested, ToolEvent

@@ -13,16 +13,16 @@ from collections.abc import AsyncIterable, Awaitable, Iterator
 from functools import partial
 from typing import Any, NoReturn, get_args
 
-from ..channel import refuse
 from ..errors import ReducerError, StreamkitError, ToolError
-from ..flows import Flow, Sink
-from ..generators import drive
-from ..groups import drop_own_cancellation, must_leave, raise_as_it_is, without_cancellations
+from ..flows.channel import refuse
+from ..flows.flow import Flow, Sink
+from ..flows.generators import drive
+from ..flows.groups import drop_own_cancellation, must_leave, raise_as_it_is, without_cancellations
+from ..flows.sinks import SinkAtOnce, SinkBefore
+from ..flows.threads import iterate_in_thread, run_in_thread
 from ..metering import Meter
 from ..reducers import Reducer
 from ..signatures import definition
-from ..sinks import SinkAtOnce, SinkBefore
-from ..threads import iterate_in_thread, run_in_thread
 from ..tool_events import Failure, FailureKind, Intermediate, RunEvent, ToolEvent, Value
 from ..tool_values import NotSerialisable, written_value
 from ..toolkit import ValidCall

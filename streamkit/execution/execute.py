@@ -21,8 +21,8 @@ from msgspec import UNSET
 
 from ..conversation import Paused
 from ..errors import InvalidCall, JournalError
-from ..flows import Sink, flow
-from ..groups import LoneErrorGroup, raise_if_all_are
+from ..flows.flow import Sink, flow
+from ..flows.groups import LoneErrorGroup, raise_if_all_are
 from ..items import ToolCall
 from ..journal.entry import CallFinished
 from ..journal.log import RunLog, check_driven

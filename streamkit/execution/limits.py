@@ -12,7 +12,7 @@ import anyio
 import anyio.lowlevel
 
 from ..errors import StreamkitError
-from ..sinks import Sink, SinkBefore
+from ..flows.sinks import Sink, SinkBefore
 from ..tool_events import FailureKind
 
 E = TypeVar("E")

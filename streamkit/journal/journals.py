@@ -12,8 +12,8 @@ import anyio
 import msgspec
 
 from ..errors import JournalError, UnknownRun
-from ..flows import Flow, Sink
-from ..groups import LoneErrorGroup, raise_if_all_are
+from ..flows.flow import Flow, Sink
+from ..flows.groups import LoneErrorGroup, raise_if_all_are
 from ..redaction import Redact, Redaction
 from ..tool_events import RunEvent
 from .entry import RunEnded, RunTaken, Shown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from ..sinks import Sink, SinkAtOnce, SinkBefore
+from ..flows.sinks import Sink, SinkAtOnce, SinkBefore
 from ..tool_events import RunEvent
 from .log import RunLog
 

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from ..errors import ConnectionFailed, IncompleteStream, LocalModelError
-from ..flows import Flow, Sink
+from ..flows.flow import Flow, Sink
 from ..items import ToolOutput, ToolSpec, assistant
 from ..providers.model import Model
 from ..providers.openai_chat import encode_request as encode_chat_request

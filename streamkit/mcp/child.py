@@ -17,8 +17,8 @@ from typing import Any
 
 import anyio
 
-from ..groups import LoneErrorGroup
-from ..threads import run_in_thread
+from ..flows.groups import LoneErrorGroup
+from ..flows.threads import run_in_thread
 from .sdk import StdioServerParameters, stdio_client
 from .unreadable import Readable
 

@@ -18,8 +18,8 @@ from anyio.abc import TaskGroup
 
 from ..codec.surrogates import whole
 from ..errors import DefinitionError, FlowError, McpServerError
-from ..flows import Flow, Sink
-from ..groups import LoneErrorGroup, without_cancellations
+from ..flows.flow import Flow, Sink
+from ..flows.groups import LoneErrorGroup, without_cancellations
 from ..toolkit import Toolkit
 from ..tools import Tool
 from .child import spawned

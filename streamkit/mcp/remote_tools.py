@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypedDict
 
 from ..errors import DefinitionError
-from ..flows import Flow, Sink
+from ..flows.flow import Flow, Sink
 from ..shapes.foreign_schemas import without_patterns
 from ..tool_events import Effects
 from ..tools import Tool

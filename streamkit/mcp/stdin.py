@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from ..threads import run_in_thread
+from ..flows.threads import run_in_thread
 from .unreadable import with_whole_text
 
 _STDIN = 0

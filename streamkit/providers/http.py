@@ -11,7 +11,7 @@ import msgspec
 
 from ..codec.surrogates import whole
 from ..errors import DefinitionError, ModelError
-from ..flows import Flow, Sink
+from ..flows.flow import Flow, Sink
 from ..tool_input import BOUNDS
 from ..turns import Turn, TurnEvent, TurnRequest
 from .client import client_of_this_loop, httpx2, new_client

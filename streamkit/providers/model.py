@@ -13,10 +13,10 @@ from types import TracebackType
 from typing import Protocol
 
 from .. import metering
-from ..closing import send_closing
 from ..errors import BadPayload, ConnectionFailed, DecodeError, IncompleteStream, ModelError
-from ..flows import Flow, Sink
-from ..generators import close_generator
+from ..flows.closing import send_closing
+from ..flows.flow import Flow, Sink
+from ..flows.generators import close_generator
 from ..tool_input import BOUNDS, Bounds
 from ..turn_builder import Failed, Finished, Part, TurnBuilder
 from ..turns import Turn, TurnEnded, TurnEvent, TurnRequest, TurnRestarted, TurnStarted

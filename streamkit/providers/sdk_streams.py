@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import anyio
 
-from ..closing import CLOSING_SECONDS
 from ..errors import BadPayload, ConnectionFailed, FlowError, ModelError
-from ..flows import Flow, Sink
+from ..flows.closing import CLOSING_SECONDS
+from ..flows.flow import Flow, Sink
 from ..items import ToolSpec
 from ..turns import Turn, TurnEvent, TurnRequest
 from .anthropic_decoder import AnthropicDecoder

@@ -17,7 +17,7 @@ import anyio.lowlevel
 from rich.console import Console
 from rich.text import Text
 
-from ..groups import LoneErrorGroup
+from ..flows.groups import LoneErrorGroup
 from ..tool_events import walk
 from ..turns import ReasoningDelta, RefusalDelta, TextDelta
 from .blocks import Called, Describe, Run, Said

@@ -12,7 +12,7 @@ from typing import TypeVarTuple, Unpack
 import anyio
 
 from ..errors import StreamkitError
-from ..groups import LoneErrorGroup
+from ..flows.groups import LoneErrorGroup
 from .words import visible
 
 Args = TypeVarTuple("Args")

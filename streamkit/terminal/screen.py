@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable
 from typing import Any, TypeVar, overload
 
-from ..edge import Events
-from ..flows import Flow
+from ..flows.edge import Events
+from ..flows.flow import Flow
 from .counts import Counts
 
 R = TypeVar("R")

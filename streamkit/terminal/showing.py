@@ -8,8 +8,8 @@ from collections.abc import AsyncIterable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TextIO, TypeVar, overload
 
-from ..edge import Events
-from ..flows import Flow
+from ..flows.edge import Events
+from ..flows.flow import Flow
 from .blocks import Describe, as_it_is
 from .line_screen import line_screen
 from .screen import Screen

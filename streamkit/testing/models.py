@@ -12,8 +12,8 @@ import anyio
 import anyio.lowlevel
 
 from ..errors import ModelError
-from ..flows import Flow
-from ..groups import LoneErrorGroup
+from ..flows.flow import Flow
+from ..flows.groups import LoneErrorGroup
 from ..items import ToolSpec, user
 from ..providers.model import Model
 from ..turns import Turn, TurnEnded, TurnEvent, TurnRequest

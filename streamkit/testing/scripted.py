@@ -25,7 +25,7 @@ from typing import Any
 
 import msgspec
 
-from ..flows import Flow, Sink
+from ..flows.flow import Flow, Sink
 from ..items import StopReason
 from ..providers.model import run_turn
 from ..tool_input import InputDelta, InputEnd, InputStart

@@ -29,7 +29,7 @@ from starlette.responses import Response
 from ..conversation import Conversation
 from ..errors import JournalError, RunStopped
 from ..execution.approval import Allow, Authorize, Deny, Question, Verdict
-from ..flows import Flow, Sink
+from ..flows.flow import Flow, Sink
 from ..journal.journals import Journal
 from ..tool_events import RunEvent, ToolStarted
 from .afterwards import Afterwards

@@ -16,7 +16,7 @@ from ..conversation import Conversation
 from ..errors import FlowError, RunStopped
 from ..execution.approval import Allow, Deny
 from ..execution.desk import ApprovalDesk
-from ..groups import LoneErrorGroup, concerns_all
+from ..flows.groups import LoneErrorGroup, concerns_all
 from ..journal.journals import Journal
 from ..journal.log import RunLog
 from ..wire.encoding import Encoder

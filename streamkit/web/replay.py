@@ -15,8 +15,8 @@ import anyio
 from .. import errors
 from ..conversation import Conversation
 from ..errors import RunStopped
-from ..flows import Flow, Sink
-from ..groups import LoneErrorGroup
+from ..flows.flow import Flow, Sink
+from ..flows.groups import LoneErrorGroup
 from ..journal.entry import RunEnded, Shown
 from ..journal.journals import Followed, Journal
 from ..journal.log import RunLog

@@ -18,10 +18,10 @@ from starlette.background import BackgroundTask
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from ..closing import CLOSING_SECONDS
 from ..errors import RunStopped
-from ..flows import Flow, Sink
-from ..groups import LoneErrorGroup, concerns_all
+from ..flows.closing import CLOSING_SECONDS
+from ..flows.flow import Flow, Sink
+from ..flows.groups import LoneErrorGroup, concerns_all
 from ..redaction import Redact
 from ..tool_events import RunEvent
 from ..wire.ag_ui import AgUiEncoder

@@ -17,8 +17,8 @@ from ..errors import RunStopped
 from ..execution.approval import Allow, Authorize, Deny, Verdict
 from ..execution.desk import ApprovalDesk
 from ..execution.running import Running
-from ..flows import Flow, Sink
-from ..groups import concerns_all
+from ..flows.flow import Flow, Sink
+from ..flows.groups import concerns_all
 from ..journal.log import RunLog
 from ..tool_events import RunEvent
 from ..transcript import Transcript

@@ -22,7 +22,7 @@ import anyio
 import msgspec
 
 from ..errors import ConnectionFailed, IdleTimeout, RemoteError, RunStopped
-from ..flows import Flow, Sink
+from ..flows.flow import Flow, Sink
 from ..items import Item, Message, Usage
 from ..tool_events import RunEvent
 from ..turns import TurnEnded

@@ -11,14 +11,14 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from streamkit.channel import QUOTA_LIMIT
 from streamkit.decorators import streaming_tool, tool
 from streamkit.errors import SinkClosed
 from streamkit.execution.execute import execute_all
-from streamkit.flows import Flow, Sink, flow
+from streamkit.flows.channel import QUOTA_LIMIT
+from streamkit.flows.flow import Flow, Sink, flow
+from streamkit.flows.threads import AHEAD
 from streamkit.reducers import Reducer, count, last
 from streamkit.testing.grammar import check_grammar
-from streamkit.threads import AHEAD
 from streamkit.tool_events import Failure, Intermediate, Output, ToolEvent, Value, walk
 from streamkit.toolkit import Toolkit
 from streamkit.tools import Tool, ToolContext, current_sink

@@ -16,7 +16,7 @@ from streamkit.execution.approval import Allow, Card, Verdict
 from streamkit.execution.desk import ApprovalDesk
 from streamkit.execution.execute import execute_all
 from streamkit.execution.verdicts import from_verdicts
-from streamkit.flows import Sink
+from streamkit.flows.flow import Sink
 from streamkit.items import ToolCall
 from streamkit.testing.grammar import check_grammar
 from streamkit.tool_events import (

@@ -5,11 +5,11 @@ from typing import Any
 
 import anyio
 
-from streamkit.channel import QUOTA_LIMIT
 from streamkit.decorators import streaming_tool, tool
 from streamkit.execution.desk import ApprovalDesk
 from streamkit.execution.execute import execute_all
-from streamkit.flows import Flow
+from streamkit.flows.channel import QUOTA_LIMIT
+from streamkit.flows.flow import Flow
 from streamkit.tool_events import ApprovalRequested, Failure, Intermediate, Value, walk
 from streamkit.toolkit import Toolkit
 

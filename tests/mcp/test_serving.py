@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from streamkit.decorators import streaming_tool, tool
 from streamkit.errors import ToolError
 from streamkit.execution.approval import Allow, Question, Verdict
-from streamkit.flows import Sink
+from streamkit.flows.flow import Sink
 from streamkit.mcp import Connection, server_of
 from streamkit.reducers import last
 from streamkit.testing.leftovers import nothing_left

@@ -17,7 +17,7 @@ from starlette.routing import Mount
 
 from streamkit.decorators import streaming_tool, tool
 from streamkit.execution.execute import execute_all
-from streamkit.flows import Sink
+from streamkit.flows.flow import Sink
 from streamkit.mcp import Connection, Progress, server_of
 from streamkit.reducers import last
 from streamkit.tool_events import Intermediate, Value

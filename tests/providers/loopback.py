@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
-from streamkit.groups import LoneErrorGroup
+from streamkit.flows.groups import LoneErrorGroup
 
 Say = Callable[[SocketStream], Awaitable[None]]
 

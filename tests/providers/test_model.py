@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from streamkit.errors import BadPayload, ConnectionFailed, DecodeError, IncompleteStream, ModelError, ProviderError
-from streamkit.flows import Flow, Sink
+from streamkit.flows.flow import Flow, Sink
 from streamkit.items import ToolSpec, Usage, user
 from streamkit.metering import Meter
 from streamkit.providers.model import Decoder, TurnRun, decoded, run_turn

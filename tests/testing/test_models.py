@@ -31,7 +31,7 @@ from streamkit import (
     TurnStarted,
     user,
 )
-from streamkit.groups import LoneErrorGroup
+from streamkit.flows.groups import LoneErrorGroup
 from streamkit.providers.model import new_turn_id
 from streamkit.providers.openai_chat import openai_chat
 from streamkit.providers.openai_chat_decoder import OpenAIChatDecoder

@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 from starlette.types import ASGIApp, Message
 
-from streamkit.groups import LoneErrorGroup
+from streamkit.flows.groups import LoneErrorGroup
 
 
 class Exchange:

@@ -12,7 +12,7 @@ import anyio
 from streamkit.conversation import Conversation
 from streamkit.conversing import converse
 from streamkit.decorators import streaming_tool, tool
-from streamkit.flows import Flow
+from streamkit.flows.flow import Flow
 from streamkit.testing.scripted import ScriptedModel, ScriptTurn
 from streamkit.tool_events import RunEvent
 from streamkit.toolkit import Toolkit

@@ -7,7 +7,7 @@ import pytest
 
 from streamkit.conversation import Conversation
 from streamkit.conversing import converse
-from streamkit.flows import Flow
+from streamkit.flows.flow import Flow
 from streamkit.items import user
 from streamkit.testing.scripted import ScriptedModel, call
 from streamkit.tool_events import RunEvent

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from streamkit.conversation import Conversation
 from streamkit.errors import JournalError, RunStopped
 from streamkit.execution.approval import Allow, allow_all
-from streamkit.flows import Flow, Sink
+from streamkit.flows.flow import Flow, Sink
 from streamkit.journal.entry import Entry, Numbered
 from streamkit.journal.memory import MemoryStore
 from streamkit.journal.store import PAGE

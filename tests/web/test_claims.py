@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from streamkit.conversation import Conversation
 from streamkit.decorators import tool
 from streamkit.execution.approval import allow_all
-from streamkit.flows import Flow, Sink, flow
+from streamkit.flows.flow import Flow, Sink, flow
 from streamkit.items import ToolOutput
 from streamkit.journal.journals import Journal
 from streamkit.journal.memory import memory_journal

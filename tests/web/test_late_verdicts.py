@@ -9,8 +9,8 @@ import pytest
 
 from streamkit.conversation import Conversation
 from streamkit.execution.verdicts import from_verdicts
-from streamkit.flows import Flow
-from streamkit.groups import LoneErrorGroup
+from streamkit.flows.flow import Flow
+from streamkit.flows.groups import LoneErrorGroup
 from streamkit.journal.entry import Entry
 from streamkit.journal.journals import Journal
 from streamkit.journal.memory import MemoryStore

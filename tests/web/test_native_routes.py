@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 
 from streamkit.conversation import Conversation
 from streamkit.execution.verdicts import from_verdicts
-from streamkit.flows import Flow
+from streamkit.flows.flow import Flow
 from streamkit.items import Message, assistant, user
 from streamkit.testing.leftovers import nothing_left
 from streamkit.testing.scripted import call

@@ -13,7 +13,7 @@ from starlette.routing import Mount
 from streamkit.conversation import Conversation
 from streamkit.conversing import converse
 from streamkit.errors import FlowError, JournalError, ProviderError
-from streamkit.flows import Flow
+from streamkit.flows.flow import Flow
 from streamkit.items import user
 from streamkit.journal.entry import Entry, RunTaken, Shown, StateSaved
 from streamkit.journal.journals import Journal

@@ -11,11 +11,11 @@ import anyio.lowlevel
 import pytest
 from starlette.types import Message
 
-from streamkit.channel import QUOTA_LIMIT
 from streamkit.conversing import converse
 from streamkit.errors import RunStopped
-from streamkit.flows import Sink, flow
-from streamkit.groups import LoneErrorGroup
+from streamkit.flows.channel import QUOTA_LIMIT
+from streamkit.flows.flow import Sink, flow
+from streamkit.flows.groups import LoneErrorGroup
 from streamkit.items import user
 from streamkit.testing.leftovers import nothing_left
 from streamkit.testing.scripted import ScriptedModel, call

@@ -14,7 +14,7 @@ import httpx2
 from streamkit.conversation import Conversation
 from streamkit.conversing import converse
 from streamkit.decorators import tool
-from streamkit.flows import Flow, Sink
+from streamkit.flows.flow import Flow, Sink
 from streamkit.journal.memory import memory_journal
 from streamkit.testing.scripted import ScriptedModel, call
 from streamkit.tool_events import RunEvent

@@ -31,7 +31,7 @@ from streamkit.errors import (
     RunStopped,
     VerdictRefused,
 )
-from streamkit.groups import LoneErrorGroup
+from streamkit.flows.groups import LoneErrorGroup
 from streamkit.journal.memory import memory_journal
 from streamkit.testing import call, check_grammar
 from streamkit.web import app

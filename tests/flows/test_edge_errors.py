@@ -7,9 +7,9 @@ import anyio.lowlevel
 import pytest
 
 from streamkit.errors import NotFinished, WorkCancelled
-from streamkit.flows import Flow, Sink, flow
+from streamkit.flows.flow import Flow, Sink, flow
 
-from .attacks import Boom, Wild, fail_after_events, fail_in_cleanup, wait_for_ever
+from ..attacks import Boom, Wild, fail_after_events, fail_in_cleanup, wait_for_ever
 
 # Failures of the work
 

@@ -20,10 +20,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamkit.errors import NotFinished
-from streamkit.flows import Flow, Sink
+from streamkit.flows.flow import Flow, Sink
 from streamkit.testing.leftovers import nothing_left
 
-from .attacks import Boom, Own, in_ticks
+from ..attacks import Boom, Own, in_ticks
 
 Path = tuple[int, ...]
 Event = tuple[Path, int, tuple[Path, ...]]  # where it was sent, which of those sent there, which maps it went through

@@ -13,9 +13,9 @@ import anyio.lowlevel
 import pytest
 
 from streamkit.errors import DefinitionError, FlowNotOpened
-from streamkit.flows import Flow, Sink, flow
+from streamkit.flows.flow import Flow, Sink, flow
 
-from .attacks import Boom, count_to, fail_after_events
+from ..attacks import Boom, count_to, fail_after_events
 
 HERE = __file__
 

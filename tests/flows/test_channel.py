@@ -10,11 +10,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from streamkit.channel import QUOTA, QUOTA_LIMIT, Channel
 from streamkit.errors import AlreadyPulling, SinkClosed
-from streamkit.flows import Flow, Sink, flow
+from streamkit.flows.channel import QUOTA, QUOTA_LIMIT, Channel
+from streamkit.flows.flow import Flow, Sink, flow
 
-from .attacks import count_to, in_ticks
+from ..attacks import count_to, in_ticks
 
 Send = Callable[[Sink[int], int], object]
 

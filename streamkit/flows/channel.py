@@ -19,7 +19,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 import anyio
 import anyio.lowlevel
 
-from .errors import AlreadyPulling, FlowError, SinkClosed
+from ..errors import AlreadyPulling, FlowError, SinkClosed
 
 E = TypeVar("E")
 

@@ -21,8 +21,8 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
+from ..errors import FlowError, FlowNotOpened, NotFinished, WorkCancelled
 from .channel import Channel
-from .errors import FlowError, FlowNotOpened, NotFinished, WorkCancelled
 from .groups import drop_own_cancellation, raise_as_it_is, without_cancellations
 from .sinks import EdgeSink, Work
 

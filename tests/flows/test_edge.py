@@ -10,12 +10,12 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from streamkit.channel import QUOTA
 from streamkit.errors import FlowError, FlowNotOpened, NotFinished, WorkCancelled
-from streamkit.flows import Events, Sink, flow
+from streamkit.flows.channel import QUOTA
+from streamkit.flows.flow import Events, Sink, flow
 from streamkit.testing.leftovers import nothing_left
 
-from .attacks import Boom, Own, count_to, fail_after_events, wait_for_ever
+from ..attacks import Boom, Own, count_to, fail_after_events, wait_for_ever
 
 
 async def read(events: Events[int, object]) -> list[int]:

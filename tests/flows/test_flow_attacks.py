@@ -14,10 +14,10 @@ import anyio.lowlevel
 import pytest
 
 from streamkit.errors import NotFinished, WorkCancelled
-from streamkit.flows import Events, Flow, Sink, flow
+from streamkit.flows.flow import Events, Flow, Sink, flow
 from streamkit.testing.leftovers import nothing_left
 
-from .attacks import BUSY_WORKS, Boom, Own, after_ticks, busy_works, count_to, in_ticks, repeat
+from ..attacks import BUSY_WORKS, Boom, Own, after_ticks, busy_works, count_to, in_ticks, repeat
 
 on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 all_works = pytest.mark.parametrize("name", BUSY_WORKS)

@@ -14,11 +14,11 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from streamkit.channel import QUOTA
 from streamkit.errors import FlowError, SinkClosed
-from streamkit.flows import Flow, Sink, flow
+from streamkit.flows.channel import QUOTA
+from streamkit.flows.flow import Flow, Sink, flow
 
-from .attacks import Boom, Wild, count_to
+from ..attacks import Boom, Wild, count_to
 
 
 async def events_of(work: Flow[object, object]) -> list[object]:

@@ -17,8 +17,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from types import FrameType
 from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, TypeVar
 
+from ..errors import DefinitionError, FlowNotOpened
 from .edge import Events
-from .errors import DefinitionError, FlowNotOpened
 from .sinks import DroppingSink, FilteredSink, MappedSink, Sink, TappedSink
 
 __all__ = ["Events", "Flow", "Sink", "flow"]

@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from streamkit.threads import AHEAD, iterate_in_thread, run_in_thread
+from streamkit.flows.threads import AHEAD, iterate_in_thread, run_in_thread
 
 GUARD_SECONDS = 20
 user: ContextVar[str] = ContextVar("user", default="nobody")
@@ -64,7 +64,7 @@ def test_a_thread_left_behind_does_not_keep_the_process() -> None:
     for backend in ("asyncio", "trio"):
         program = (
             "import anyio, time\n"
-            "from streamkit.threads import run_in_thread\n"
+            "from streamkit.flows.threads import run_in_thread\n"
             "async def main():\n"
             "    with anyio.move_on_after(0.01):\n"
             "        await run_in_thread(lambda: time.sleep(60), name='t')\n"

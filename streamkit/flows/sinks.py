@@ -15,8 +15,8 @@ import anyio
 import anyio.from_thread
 import anyio.lowlevel
 
+from ..errors import FlowError, SinkClosed
 from .channel import CLOSED, Channel, count_dropped, refuse
-from .errors import FlowError, SinkClosed
 
 F = TypeVar("F")
 R = TypeVar("R")
