@@ -12,19 +12,7 @@ from streamkit.providers.openai_responses_decoder import OpenAIResponsesDecoder
 from streamkit.testing.cuts import random_cut
 
 from ..streams import outcome, same
-from .responses_events import (
-    ERROR,
-    FAILED,
-    OBJECT,
-    added,
-    check,
-    completed,
-    done,
-    event,
-    incomplete,
-    read,
-    sse,
-)
+from .responses_events import ERROR, FAILED, OBJECT, added, check, completed, done, event, incomplete, read, sse
 
 # Any way to tell of an answer
 
