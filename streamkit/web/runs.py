@@ -125,6 +125,7 @@ class LiveRuns:
         self._max_runs = max_runs
         self._max_user_runs = math.inf if max_user_runs is None else max_user_runs
         self._runs: dict[str, Run] = {}
+        self._count_of: dict[bytes, int] = {}  # by owner; those who have none are not in it
 
     @property
     def by_id(self) -> Mapping[str, Run]:
@@ -145,14 +146,18 @@ class LiveRuns:
             raise HTTPException(409, "the run goes on already")
         if len(self._runs) >= self._max_runs:
             raise HTTPException(503, "too many runs go on at the moment", LATER)
-        if sum(other.owner == run.owner for other in self._runs.values()) >= self._max_user_runs:
+        before = self._count_of.get(run.owner, 0)
+        if before >= self._max_user_runs:
             raise HTTPException(429, "too many runs of yours go on at the moment", LATER)
         self._runs[run.run_id] = run
+        self._count_of[run.owner] = before + 1
         self.ended.forget(run.run_id)
         try:
             yield
         finally:
             del self._runs[run.run_id]
+            if (left := self._count_of.pop(run.owner) - 1) > 0:
+                self._count_of[run.owner] = left
             run.over.set()
             if run.ended is not None:
                 self.ended.put(run.run_id, run.ended)
