@@ -43,6 +43,8 @@ class Unclosed:
                 self._turn_is_open = False
             case ToolInputStart(call_id=call_id) | ToolInputAvailable(call_id=call_id):
                 self._calls[call_id] = None
+                self._started.discard(call_id)  # in a turn before, in which the model called by the same id
+                self._ended.discard(call_id)
             case ToolInputAbandoned(call_id=call_id, reason=reason):
                 self._calls.pop(call_id, None)
                 if reason == "discarded":
