@@ -22,7 +22,7 @@ from .items import History, Item, Tagged, ToolCall
 from .journal.log import RunLog
 from .loops import Next, Stop, loop
 from .providers.model import Model, check_model_given
-from .timed_runs import run_within
+from .timed_runs import check_times, run_within
 from .tool_events import Failure, RunEvent, ToolEvent, ToolResult
 from .toolkit import Toolkit, check_toolkit_given
 from .turns import Turn, TurnEvent, TurnRequest
@@ -75,9 +75,7 @@ def converse(
     if not isinstance(max_concurrency, int) or max_concurrency < 1:
         raise ValueError(f"max_concurrency must be at least 1, not {max_concurrency!r}")
     budget = Budget(max_turns, max_calls, max_tokens, max_repairs)
-    for name, seconds in (("timeout_seconds", timeout_seconds), ("idle_timeout_seconds", idle_timeout_seconds)):
-        if seconds is not None and not seconds > 0:
-            raise ValueError(f"{name} must be more than 0, and is {seconds}")
+    check_times(timeout_seconds, idle_timeout_seconds)
     start = history if isinstance(history, Conversation) else Conversation(_items(history))
     execute = partial(
         execute_all,
