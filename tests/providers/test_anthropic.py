@@ -1,6 +1,6 @@
 """The dialect of the Messages API: oddities of its streams.
 
-What goes back to it is in test_anthropic_requests.
+What goes back to it is in test_anthropic_messages.
 """
 
 from typing import Any
