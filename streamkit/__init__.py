@@ -8,7 +8,6 @@ from .answers import answer
 from .call_edits import edit_calls
 from .conversation import Conversation
 from .conversing import converse
-from .decorators import streaming_tool, tool
 from .errors import (
     AnswerError,
     DecodeError,
@@ -58,7 +57,6 @@ from .items import (
 )
 from .loops import Next, Stop, loop, next_state_from, stream_until_complete
 from .providers.model import Model
-from .reducers import Reducer, collect, count, first, fold, join_text, last, reduce_stream
 from .tool_events import (
     ApprovalRequested,
     Failure,
@@ -73,8 +71,10 @@ from .tool_events import (
     Value,
     walk,
 )
-from .toolkit import Toolkit, ValidCall
-from .tools import StreamingTool, Tool, ToolContext, current_sink
+from .tools.decorators import streaming_tool, tool
+from .tools.reducers import Reducer, collect, count, first, fold, join_text, last, reduce_stream
+from .tools.tool import StreamingTool, Tool, ToolContext, current_sink
+from .tools.toolkit import Toolkit, ValidCall
 from .transcript import Transcript
 from .turns import (
     ReasoningDelta,

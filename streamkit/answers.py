@@ -16,7 +16,6 @@ from typing import Any, TypeVar, cast, overload
 
 import msgspec
 
-from .arguments import parse, read_tree
 from .errors import AnswerError, CutAnswer, DefinitionError, InvalidAnswer, InvalidInput, NoAnswer, Refused
 from .flows.flow import Flow, Sink
 from .flows.sinks import MappedSink
@@ -24,6 +23,7 @@ from .items import History, Message, StopReason, ToolCall, user
 from .providers.model import Model, check_model_given
 from .shapes.mismatch import ANSWER, excerpt
 from .shapes.shape import Shape, shape_of
+from .tools.arguments import parse, read_tree
 from .turns import TextDelta, Turn, TurnEvent, TurnRequest
 
 T = TypeVar("T")

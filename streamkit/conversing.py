@@ -24,7 +24,7 @@ from .loops import Next, Stop, loop
 from .providers.model import Model, check_model_given
 from .timed_runs import check_times, run_within
 from .tool_events import Failure, RunEvent, ToolEvent, ToolResult
-from .toolkit import Toolkit, check_toolkit_given
+from .tools.toolkit import Toolkit, check_toolkit_given
 from .turns import Turn, TurnEvent, TurnRequest
 
 

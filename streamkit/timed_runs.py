@@ -13,7 +13,7 @@ from .journal.log import RunLog
 from .journal.recorded_sink import RecordedSink
 from .metering import Meter
 from .tool_events import Failure, Output, RunEvent, ToolStarted
-from .toolkit import Toolkit
+from .tools.toolkit import Toolkit
 from .transcript import Transcript
 from .turns import ToolInputAbandoned, TurnEnded
 

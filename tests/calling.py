@@ -11,8 +11,8 @@ from streamkit.execution.execute import execute_all
 from streamkit.flows.flow import Flow
 from streamkit.items import Message, ToolCall, ToolOutput
 from streamkit.tool_events import Intermediate, Output, ToolEvent, ToolResult
-from streamkit.toolkit import Toolkit
-from streamkit.tools import Tool
+from streamkit.tools.tool import Tool
+from streamkit.tools.toolkit import Toolkit
 
 GUARD_SECONDS = 20
 """How long a test may hang before it fails; no test measures time."""

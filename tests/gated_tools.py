@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
-from streamkit.decorators import tool
 from streamkit.items import ToolCall
-from streamkit.toolkit import Toolkit
-from streamkit.tools import Tool
+from streamkit.tools.decorators import tool
+from streamkit.tools.tool import Tool
+from streamkit.tools.toolkit import Toolkit
 
 sent: list[str] = []
 """To whom; a test that looks at it empties it first."""

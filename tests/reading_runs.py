@@ -3,13 +3,13 @@
 import anyio
 
 from streamkit.conversation import Conversation
-from streamkit.decorators import tool
 from streamkit.flows.flow import Flow
 from streamkit.items import user
 from streamkit.testing.grammar import check_grammar
 from streamkit.testing.histories import check_items
 from streamkit.tool_events import RunEvent
-from streamkit.toolkit import Toolkit
+from streamkit.tools.decorators import tool
+from streamkit.tools.toolkit import Toolkit
 
 from .calling import collect
 

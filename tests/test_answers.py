@@ -9,13 +9,13 @@ import pytest
 from pydantic import BaseModel, Field
 
 from streamkit.answers import answer
-from streamkit.decorators import tool
 from streamkit.errors import AnswerError, CutAnswer, DefinitionError, InvalidAnswer, NoAnswer, Refused
 from streamkit.execution.execute import execute_all
 from streamkit.flows.flow import Sink, flow
 from streamkit.items import Message, Usage, user
 from streamkit.testing.scripted import ScriptedModel, ScriptTurn, call, stop
-from streamkit.toolkit import Toolkit
+from streamkit.tools.decorators import tool
+from streamkit.tools.toolkit import Toolkit
 from streamkit.turn_builder import NextItem, UsageReported
 from streamkit.turns import ReasoningDelta, RefusalDelta, TextDelta, TurnEnded, TurnEvent, TurnRequest
 

@@ -9,7 +9,6 @@ import pytest
 
 from streamkit.conversation import Conversation
 from streamkit.conversing import converse
-from streamkit.decorators import tool
 from streamkit.errors import HistoryError
 from streamkit.execution.approval import Allow, Deny, Verdict
 from streamkit.execution.running import Running
@@ -18,8 +17,9 @@ from streamkit.items import ToolCall, ToolOutput, Usage, user
 from streamkit.journal.memory import memory_journal
 from streamkit.testing.scripted import ScriptedModel, call
 from streamkit.tool_events import ApprovalRequested, Failure, ToolStarted
-from streamkit.toolkit import Toolkit
-from streamkit.tools import ToolContext
+from streamkit.tools.decorators import tool
+from streamkit.tools.tool import ToolContext
+from streamkit.tools.toolkit import Toolkit
 from streamkit.turn_builder import UsageReported
 from streamkit.turns import ToolInputAbandoned, TurnRequest, TurnStarted
 

@@ -10,7 +10,6 @@ import pytest
 
 from streamkit.conversation import Conversation
 from streamkit.conversing import converse
-from streamkit.decorators import tool
 from streamkit.errors import JournalError, RunIsHeld
 from streamkit.execution.approval import Allow
 from streamkit.execution.execute import execute_all
@@ -23,7 +22,8 @@ from streamkit.testing.grammar import check_grammar
 from streamkit.testing.histories import check_items
 from streamkit.testing.scripted import ScriptedModel, call
 from streamkit.tool_events import Failure, Output
-from streamkit.toolkit import Toolkit
+from streamkit.tools.decorators import tool
+from streamkit.tools.toolkit import Toolkit
 from streamkit.turns import TextDelta, ToolInputAbandoned, ToolInputDelta, ToolInputStart, TurnRestarted, TurnStarted
 
 from .calling import last_text

@@ -25,12 +25,7 @@ ROWS = (
         "call_input",
         "tool_input",
         "turn_builder",
-        "signatures",
-        "arguments",
-        "coercion",
-        "inputs",
-        "reducers",
-        "tool_values",
+        "tools.*",
         "history",
         "conversation",
         "transcript",
@@ -39,9 +34,6 @@ ROWS = (
         "bars",
     ),
     (
-        "tool_checks",
-        "tools",
-        "decorators",
         "listening",
         "input_fields",
         "shown_calls",
@@ -50,7 +42,7 @@ ROWS = (
         "providers.*",
     ),
     (
-        "toolkit",
+        "tools.toolkit",
         "answers",
         "journal.entry",
         "journal.store",
@@ -79,7 +71,7 @@ ROWS = (
     ("__init__",),  # the root names what users need; nobody imports it
 )
 ROW_OF = {module: row for row, modules in enumerate(ROWS) for module in modules}
-TOOL_SIDE = {"tools", "toolkit", "execution.execute"}
+TOOL_SIDE = {"tools.tool", "tools.toolkit", "execution.execute"}
 
 Sources = Mapping[str, str]
 """The source of each module by its dotted name inside the package; a package's own module is `name.__init__`."""
@@ -175,19 +167,22 @@ def test_the_package_keeps_its_layers(rule: Callable[[Sources], Iterator[str]]) 
         (unplaced_modules, {"helpers.xml": ""}),
         (imports_from_below, {"errors": "from .flows.flow import Flow"}),
         (imports_from_below, {"flows.flow": "def late() -> None:\n    from .. import turns"}),
-        (imports_from_below, {"tools": "from .providers.model import Model"}),
+        (imports_from_below, {"tools.tool": "from ..providers.model import Model"}),
         (imports_from_below, {"wire.native": "from ..testing.scripted import ScriptedModel"}),
         (imports_from_below, {"loops": "from . import Flow"}),
         (imports_from_below, {"loops": "import streamkit.cli"}),
         (imports_from_below, {"loops": "from .helpers import pause"}),
         (import_cycles, {"flows.flow": "from .channel import Channel", "flows.channel": "from .flow import Flow"}),
-        (sides_that_meet, {"providers.http": "from ..history import recent", "history": "from .tools import Tool"}),
+        (
+            sides_that_meet,
+            {"providers.http": "from ..history import recent", "history": "from .tools.tool import Tool"},
+        ),
         (
             sides_that_meet,
             {"execution.execute": "from ..answers import answer", "answers": "from .providers.model import Model"},
         ),
-        (imports_for_types_only, {"tools": "if TYPE_CHECKING:\n    from .toolkit import Toolkit"}),
-        (imports_for_types_only, {"tools": "if typing.TYPE_CHECKING:\n    import rich"}),
+        (imports_for_types_only, {"tools.tool": "if TYPE_CHECKING:\n    from .toolkit import Toolkit"}),
+        (imports_for_types_only, {"tools.tool": "if typing.TYPE_CHECKING:\n    import rich"}),
         (code_in_folder_marks, {"wire.__init__": "LIMIT = 3"}),
         (code_in_folder_marks, {"wire.__init__": "from ..flows.flow import Flow"}),
         (modules_hidden_by_names, {"__init__": "from .loops import Next as loops"}),

@@ -8,7 +8,6 @@ import pytest
 
 from streamkit.conversation import Conversation
 from streamkit.conversing import converse
-from streamkit.decorators import tool
 from streamkit.errors import ModelError
 from streamkit.execution.approval import Question, Undecided, Verdict
 from streamkit.execution.execute import execute_all
@@ -20,7 +19,8 @@ from streamkit.testing.grammar import check_grammar
 from streamkit.testing.histories import check_items
 from streamkit.testing.scripted import ScriptedModel, call, interleave, stop
 from streamkit.tool_events import Output, RunEvent, ToolStarted
-from streamkit.toolkit import Toolkit
+from streamkit.tools.decorators import tool
+from streamkit.tools.toolkit import Toolkit
 from streamkit.transcript import Transcript
 from streamkit.turn_builder import UsageReported
 from streamkit.turns import (

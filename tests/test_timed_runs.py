@@ -6,7 +6,6 @@ import anyio
 import pytest
 
 from streamkit.conversing import converse
-from streamkit.decorators import tool
 from streamkit.execution.approval import Allow
 from streamkit.execution.verdicts import from_verdicts
 from streamkit.items import Usage
@@ -15,7 +14,8 @@ from streamkit.testing.grammar import check_grammar
 from streamkit.testing.histories import check_items
 from streamkit.testing.scripted import ScriptedModel, call
 from streamkit.tool_events import ToolStarted
-from streamkit.toolkit import Toolkit
+from streamkit.tools.decorators import tool
+from streamkit.tools.toolkit import Toolkit
 from streamkit.turn_builder import UsageReported
 from streamkit.turns import TurnStarted
 

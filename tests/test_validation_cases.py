@@ -8,15 +8,15 @@ import pytest
 
 from streamkit.conversation import Conversation
 from streamkit.conversing import converse
-from streamkit.decorators import tool
 from streamkit.errors import InvalidInput
 from streamkit.items import Message, ToolOutput, user
 from streamkit.testing.grammar import check_grammar
 from streamkit.testing.histories import check_items
 from streamkit.testing.scripted import ScriptedModel, call
 from streamkit.tool_events import Failure, Output, RunEvent, ToolStarted
-from streamkit.toolkit import Toolkit
-from streamkit.tools import Tool
+from streamkit.tools.decorators import tool
+from streamkit.tools.tool import Tool
+from streamkit.tools.toolkit import Toolkit
 
 FILE = Path(__file__).parents[2] / "shared" / "cases" / "validation.json"
 CASES = json.loads(FILE.read_text("utf-8")) if FILE.exists() else []

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from ..toolkit import ValidCall
+from ..tools.toolkit import ValidCall
 
 logger = logging.getLogger("streamkit")
 

@@ -15,7 +15,7 @@ from ..flows.groups import drop_own_cancellation, must_leave, raise_as_it_is
 from ..journal.entry import Decided
 from ..journal.log import RunLog
 from ..tool_events import ApprovalRequested, ToolEvent
-from ..toolkit import Toolkit, ValidCall
+from ..tools.toolkit import Toolkit, ValidCall
 from .approval import Allow, Authorize, Deny, Question, Undecided, Verdict
 from .limits import people_decide
 

@@ -21,12 +21,12 @@ from ..flows.groups import drop_own_cancellation, must_leave, raise_as_it_is, wi
 from ..flows.sinks import SinkAtOnce, SinkBefore
 from ..flows.threads import iterate_in_thread, run_in_thread
 from ..metering import Meter
-from ..reducers import Reducer
-from ..signatures import definition
 from ..tool_events import Failure, FailureKind, Intermediate, RunEvent, ToolEvent, Value
-from ..tool_values import NotSerialisable, written_value
-from ..toolkit import ValidCall
-from ..tools import StreamingTool, Tool, ToolContext, use_sink
+from ..tools.reducers import Reducer
+from ..tools.signatures import definition
+from ..tools.tool import StreamingTool, Tool, ToolContext, use_sink
+from ..tools.toolkit import ValidCall
+from ..tools.values import NotSerialisable, written_value
 from .limits import Limits, TimedOut, rest_while_people_decide
 
 logger = logging.getLogger("streamkit")

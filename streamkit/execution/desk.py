@@ -24,7 +24,7 @@ import msgspec
 from msgspec import UNSET
 
 from ..errors import FlowError, VerdictRefused
-from ..tools import Tool
+from ..tools.tool import Tool
 from .approval import (
     Allow,
     Deny,

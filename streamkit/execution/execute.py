@@ -28,9 +28,9 @@ from ..journal.entry import CallFinished
 from ..journal.log import RunLog, check_driven
 from ..ledger import hide_ledger, strike_out
 from ..tool_events import Failure, FailureKind, Output, Pending, ToolEvent, ToolResult, ToolStarted, Value
-from ..tool_values import model_text
-from ..toolkit import Toolkit, ValidCall, check_toolkit_given
-from ..tools import ToolContext
+from ..tools.tool import ToolContext
+from ..tools.toolkit import Toolkit, ValidCall, check_toolkit_given
+from ..tools.values import model_text
 from .approval import Allow, Authorize, Deny, allow_all
 from .asking import Asking
 from .calls import given_value, run_call

@@ -11,12 +11,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from ..decorators import tool
 from ..errors import ToolError
 from ..journal.log import RunLog
 from ..tool_events import Failure, Value
-from ..tool_values import what_the_model_gets
-from ..tools import Tool
+from ..tools.decorators import tool
+from ..tools.tool import Tool
+from ..tools.values import what_the_model_gets
 from .running import Running
 
 READER = "read_result"

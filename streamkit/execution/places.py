@@ -13,7 +13,7 @@ from ..codec.json_object import same_object
 from ..conversation import Paused
 from ..items import ToolCall
 from ..tool_events import Failure, FailureKind, ToolResult
-from ..toolkit import ValidCall
+from ..tools.toolkit import ValidCall
 
 
 class Place(msgspec.Struct, eq=False):

@@ -20,8 +20,8 @@ from ..codec.surrogates import whole
 from ..errors import DefinitionError, FlowError, McpServerError
 from ..flows.flow import Flow, Sink
 from ..flows.groups import LoneErrorGroup, without_cancellations
-from ..toolkit import Toolkit
-from ..tools import Tool
+from ..tools.tool import Tool
+from ..tools.toolkit import Toolkit
 from .child import spawned
 from .exchange import Exchange, Progress, lost
 from .listing import forgive_in_lists, list_tools

@@ -17,7 +17,7 @@ from ..errors import DefinitionError
 from ..flows.flow import Flow, Sink
 from ..shapes.foreign_schemas import without_patterns
 from ..tool_events import Effects
-from ..tools import Tool
+from ..tools.tool import Tool
 from .exchange import Progress
 from .results import value_of
 from .sdk import types

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..errors import ToolError
 from ..items import Image
-from ..tool_values import model_text
+from ..tools.values import model_text
 from .sdk import types
 
 _SHOWN = {"image/png", "image/jpeg", "image/gif", "image/webp"}

@@ -20,8 +20,8 @@ from ..execution.approval import Authorize
 from ..execution.execute import execute_all
 from ..items import ToolCall
 from ..tool_events import Intermediate
-from ..toolkit import Toolkit
-from ..tools import Tool
+from ..tools.tool import Tool
+from ..tools.toolkit import Toolkit
 from .answers import ProgressTeller, answer
 from .sdk import Server, ServerRequestContext, stdio_server, types
 from .stdin import lines_of_stdin

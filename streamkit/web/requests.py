@@ -15,7 +15,7 @@ from ..execution.running import Running
 from ..history import cancel_pending
 from ..items import Image, Item, Message, user
 from ..journal.log import RunLog
-from ..toolkit import Toolkit
+from ..tools.toolkit import Toolkit
 from ..transcript import Transcript
 
 NO_TOOLS = Toolkit()

@@ -27,8 +27,8 @@ from ..items import Message, ToolCall, ToolOutput
 from ..redaction import Redact
 from ..shapes.foreign_schemas import without_patterns
 from ..tool_events import Failure, Pending, ToolResult, Value
-from ..toolkit import Toolkit
-from ..tools import Tool
+from ..tools.tool import Tool
+from ..tools.toolkit import Toolkit
 from .ag_ui import AgUiEncoder
 from .ag_ui_ends import interrupt_id
 from .ag_ui_messages import NO_RESULT, ModelTurn, read_messages

@@ -12,7 +12,7 @@ from ..errors import MessagesRefused
 from ..execution.approval import Allow, Deny, Verdict
 from ..items import Image, Message, Reasoning, ToolCall, TurnItem
 from ..tool_events import Failure, FailureKind, ToolResult, Value
-from ..tool_values import model_text
+from ..tools.values import model_text
 from ..turns import Turn
 from .ai_sdk_seals import Asked, as_json, is_signed
 from .seals import Seal

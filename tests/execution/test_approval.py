@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from streamkit.decorators import tool
 from streamkit.execution.approval import Allow, Deny, Question, Undecided, Verdict
 from streamkit.execution.execute import execute_all
 from streamkit.testing.grammar import check_grammar
@@ -15,7 +14,8 @@ from streamkit.tool_events import (
     ToolStarted,
     Value,
 )
-from streamkit.toolkit import Toolkit
+from streamkit.tools.decorators import tool
+from streamkit.tools.toolkit import Toolkit
 
 from ..calling import call, collect
 

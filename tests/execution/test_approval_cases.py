@@ -9,7 +9,6 @@ import pytest
 
 from streamkit.conversation import Conversation
 from streamkit.conversing import converse
-from streamkit.decorators import tool
 from streamkit.errors import VerdictRefused
 from streamkit.execution.approval import Allow, Deny, Verdict
 from streamkit.execution.desk import ApprovalDesk
@@ -17,8 +16,9 @@ from streamkit.execution.verdicts import from_verdicts
 from streamkit.items import ToolCall, ToolOutput, user
 from streamkit.testing import ScriptedModel, call, check_grammar, check_history
 from streamkit.tool_events import ApprovalRequested, Failure, Output, RunEvent, ToolStarted
-from streamkit.toolkit import Toolkit
-from streamkit.tools import ToolContext
+from streamkit.tools.decorators import tool
+from streamkit.tools.tool import ToolContext
+from streamkit.tools.toolkit import Toolkit
 
 ran: list[str] = []
 GO = Conversation((user("go"),))

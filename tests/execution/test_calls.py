@@ -11,17 +11,17 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from streamkit.decorators import streaming_tool, tool
 from streamkit.errors import SinkClosed
 from streamkit.execution.execute import execute_all
 from streamkit.flows.channel import QUOTA_LIMIT
 from streamkit.flows.flow import Flow, Sink, flow
 from streamkit.flows.threads import AHEAD
-from streamkit.reducers import Reducer, count, last
 from streamkit.testing.grammar import check_grammar
 from streamkit.tool_events import Failure, Intermediate, Output, ToolEvent, Value, walk
-from streamkit.toolkit import Toolkit
-from streamkit.tools import Tool, ToolContext, current_sink
+from streamkit.tools.decorators import streaming_tool, tool
+from streamkit.tools.reducers import Reducer, count, last
+from streamkit.tools.tool import Tool, ToolContext, current_sink
+from streamkit.tools.toolkit import Toolkit
 from streamkit.turns import TextDelta
 
 from ..calling import GUARD_SECONDS, call, intermediates, run

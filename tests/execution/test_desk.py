@@ -10,7 +10,6 @@ import anyio.from_thread
 import anyio.to_thread
 import pytest
 
-from streamkit.decorators import tool
 from streamkit.errors import FlowError, VerdictRefused
 from streamkit.execution.approval import Allow, Card, Verdict
 from streamkit.execution.desk import ApprovalDesk
@@ -31,7 +30,8 @@ from streamkit.tool_events import (
     Value,
     walk,
 )
-from streamkit.toolkit import Toolkit
+from streamkit.tools.decorators import tool
+from streamkit.tools.toolkit import Toolkit
 
 from ..gated_tools import BODILESS, TOOLS, calls, sent
 

@@ -17,7 +17,6 @@ import msgspec
 import pydantic
 import pytest
 
-from streamkit.decorators import streaming_tool, tool
 from streamkit.errors import ToolError
 from streamkit.execution.approval import Allow, Deny, Question, Verdict
 from streamkit.execution.execute import execute_all
@@ -32,8 +31,9 @@ from streamkit.tool_events import (
     ToolStarted,
     Value,
 )
-from streamkit.toolkit import Toolkit
-from streamkit.tools import ToolContext
+from streamkit.tools.decorators import streaming_tool, tool
+from streamkit.tools.tool import ToolContext
+from streamkit.tools.toolkit import Toolkit
 
 from ..calling import GUARD_SECONDS, call, collect, outputs, run
 

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from streamkit.conversation import Conversation
-from streamkit.decorators import tool
 from streamkit.errors import JournalError, JournalMismatch
 from streamkit.execution.approval import Allow, Deny, Question, Verdict
 from streamkit.execution.execute import execute_all
@@ -27,8 +26,9 @@ from streamkit.tool_events import (
     ToolStarted,
     Value,
 )
-from streamkit.toolkit import Toolkit
-from streamkit.tools import ToolContext
+from streamkit.tools.decorators import tool
+from streamkit.tools.tool import ToolContext
+from streamkit.tools.toolkit import Toolkit
 from streamkit.turns import Turn
 
 ran: list[tuple[str, str, int]] = []

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from streamkit.decorators import tool
 from streamkit.errors import DefinitionError, ToolError
 from streamkit.execution.execute import execute_all
 from streamkit.execution.large_results import PAGE_CHARS, result_reader
@@ -13,7 +12,8 @@ from streamkit.execution.running import Running
 from streamkit.items import ToolCall, image
 from streamkit.journal.memory import memory_journal
 from streamkit.tool_events import Failure, ToolResult, Value
-from streamkit.toolkit import Toolkit
+from streamkit.tools.decorators import tool
+from streamkit.tools.toolkit import Toolkit
 
 LONG = "".join(f"{number:04}é" for number in range(10_000))
 

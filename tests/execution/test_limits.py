@@ -5,13 +5,13 @@ from typing import Any
 
 import anyio
 
-from streamkit.decorators import streaming_tool, tool
 from streamkit.execution.desk import ApprovalDesk
 from streamkit.execution.execute import execute_all
 from streamkit.flows.channel import QUOTA_LIMIT
 from streamkit.flows.flow import Flow
 from streamkit.tool_events import ApprovalRequested, Failure, Intermediate, Value, walk
-from streamkit.toolkit import Toolkit
+from streamkit.tools.decorators import streaming_tool, tool
+from streamkit.tools.toolkit import Toolkit
 
 from ..calling import GUARD_SECONDS, call, intermediates, run
 

@@ -9,14 +9,12 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from streamkit.decorators import streaming_tool, tool
 from streamkit.errors import FlowError, NotRunning, VerdictRefused
 from streamkit.execution.approval import Allow, Question, Undecided, Verdict
 from streamkit.execution.desk import ApprovalDesk
 from streamkit.execution.execute import execute_all
 from streamkit.execution.running import Running
 from streamkit.items import ToolCall
-from streamkit.reducers import Reducer, count
 from streamkit.testing.grammar import check_grammar
 from streamkit.tool_events import (
     ApprovalRequested,
@@ -29,7 +27,9 @@ from streamkit.tool_events import (
     ToolStarted,
     Value,
 )
-from streamkit.toolkit import Toolkit
+from streamkit.tools.decorators import streaming_tool, tool
+from streamkit.tools.reducers import Reducer, count
+from streamkit.tools.toolkit import Toolkit
 
 cleaned: list[str] = []
 

@@ -12,7 +12,7 @@ from streamkit.execution.execute import execute_all
 from streamkit.execution.verdicts import from_verdicts
 from streamkit.items import user
 from streamkit.tool_events import ApprovalRequested, Pending, Value
-from streamkit.toolkit import Toolkit
+from streamkit.tools.toolkit import Toolkit
 from streamkit.turns import Turn
 
 from ..calling import collect

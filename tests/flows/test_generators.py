@@ -9,13 +9,13 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from streamkit.decorators import streaming_tool
 from streamkit.execution.execute import execute_all
 from streamkit.flows.channel import QUOTA_LIMIT
-from streamkit.reducers import Reducer
 from streamkit.testing.grammar import check_grammar
 from streamkit.tool_events import Failure, Intermediate, Value
-from streamkit.toolkit import Toolkit
+from streamkit.tools.decorators import streaming_tool
+from streamkit.tools.reducers import Reducer
+from streamkit.tools.toolkit import Toolkit
 
 from ..calling import GUARD_SECONDS, call, collect_garbage, run
 

@@ -10,15 +10,15 @@ import pytest
 
 from streamkit.conversation import Conversation
 from streamkit.conversing import converse
-from streamkit.decorators import streaming_tool, tool
 from streamkit.errors import UnknownRun
 from streamkit.items import ToolOutput, user
 from streamkit.journal.journals import Journal
 from streamkit.journal.memory import memory_journal
 from streamkit.journal.sqlite import sqlite_journal
-from streamkit.reducers import count
 from streamkit.testing import ScriptedModel, call, check_history
-from streamkit.toolkit import Toolkit
+from streamkit.tools.decorators import streaming_tool, tool
+from streamkit.tools.reducers import count
+from streamkit.tools.toolkit import Toolkit
 from streamkit.turns import TextDelta
 
 ran: list[str] = []

@@ -15,7 +15,7 @@ from streamkit.mcp import Progress
 from streamkit.mcp.answers import ProgressTeller, answer
 from streamkit.mcp.results import value_of
 from streamkit.tool_events import Failure, Intermediate, Pending, Value
-from streamkit.tool_values import what_the_model_gets
+from streamkit.tools.values import what_the_model_gets
 from streamkit.turns import TextDelta
 
 

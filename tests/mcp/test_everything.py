@@ -11,14 +11,14 @@ import pytest
 from anyio.abc import Process
 from mcp import StdioServerParameters
 
-from streamkit.decorators import tool
 from streamkit.execution.execute import execute_all
 from streamkit.execution.running import Running
 from streamkit.items import Image
 from streamkit.mcp import Connection, Progress
 from streamkit.testing import check_grammar
 from streamkit.tool_events import Failure, Intermediate, ToolStarted, Value
-from streamkit.toolkit import Toolkit
+from streamkit.tools.decorators import tool
+from streamkit.tools.toolkit import Toolkit
 
 from ..calling import call, collect, intermediates
 from ..interop.parts import MODULES, NODE, needs_node

@@ -9,13 +9,13 @@ import mcp_types as types
 import pytest
 from mcp import Client
 
-from streamkit.decorators import tool
 from streamkit.execution.execute import execute_all
 from streamkit.mcp import Connection, Progress
 from streamkit.testing import check_grammar
 from streamkit.testing.leftovers import nothing_left
 from streamkit.tool_events import Failure, Intermediate, Output, ToolEvent, ToolResult, Value
-from streamkit.toolkit import Toolkit
+from streamkit.tools.decorators import tool
+from streamkit.tools.toolkit import Toolkit
 
 from ..calling import GUARD_SECONDS, call, collect
 from .servers import MODES, Context, Mode, Send, calls, child, client, server, text, written_out

@@ -12,8 +12,8 @@ from mcp import Client
 from streamkit.errors import InvalidInput
 from streamkit.mcp import Connection
 from streamkit.mcp.remote_tools import legal_names
-from streamkit.toolkit import Toolkit
-from streamkit.tools import Tool
+from streamkit.tools.tool import Tool
+from streamkit.tools.toolkit import Toolkit
 
 from .servers import Context, Send, listed, server, written_out
 

@@ -9,7 +9,7 @@ import pytest
 from streamkit.errors import ToolError
 from streamkit.items import Image
 from streamkit.mcp.results import value_of
-from streamkit.tool_values import what_the_model_gets
+from streamkit.tools.values import what_the_model_gets
 
 PNG = b"\x89PNG\r\n\x1a\n picture"
 BASE64 = b64encode(PNG).decode()

@@ -16,15 +16,15 @@ from anyio.abc import TaskGroup
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from streamkit.decorators import streaming_tool, tool
 from streamkit.errors import ToolError
 from streamkit.execution.approval import Allow, Question, Verdict
 from streamkit.flows.flow import Sink
 from streamkit.mcp import Connection, server_of
-from streamkit.reducers import last
 from streamkit.testing.leftovers import nothing_left
-from streamkit.toolkit import Toolkit
-from streamkit.tools import Tool, ToolContext
+from streamkit.tools.decorators import streaming_tool, tool
+from streamkit.tools.reducers import last
+from streamkit.tools.tool import Tool, ToolContext
+from streamkit.tools.toolkit import Toolkit
 
 from ..calling import GUARD_SECONDS
 from .servers import MODES, ROOT, Mode, child

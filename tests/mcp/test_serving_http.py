@@ -15,13 +15,13 @@ from mcp import Client
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from streamkit.decorators import streaming_tool, tool
 from streamkit.execution.execute import execute_all
 from streamkit.flows.flow import Sink
 from streamkit.mcp import Connection, Progress, server_of
-from streamkit.reducers import last
 from streamkit.tool_events import Intermediate, Value
-from streamkit.toolkit import Toolkit
+from streamkit.tools.decorators import streaming_tool, tool
+from streamkit.tools.reducers import last
+from streamkit.tools.toolkit import Toolkit
 
 from ..calling import collect, intermediates
 from .servers import MODES, Mode, calls

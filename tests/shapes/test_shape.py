@@ -72,7 +72,7 @@ def test_neither_library_is_imported_before_it_is_needed() -> None:
     program = """
 import sys
 from streamkit.answers import answer
-from streamkit.decorators import tool
+from streamkit.tools.decorators import tool
 @tool
 def f(a: int, b: object = None):
     "F."
@@ -86,7 +86,7 @@ def test_where_jsonschema_is_missing_its_extra_is_named() -> None:
     program = """
 import sys
 sys.modules["jsonschema"] = None
-from streamkit.tools import Tool
+from streamkit.tools.tool import Tool
 try:
     Tool(name="a", description="A.", input={"type": "object"}, function=lambda: None)
 except ImportError as error:

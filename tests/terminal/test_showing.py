@@ -16,10 +16,10 @@ import pytest
 
 from streamkit import Conversation, Flow, RunEvent, Sink, Toolkit, converse, flow, streaming_tool, user
 from streamkit.errors import ProviderError
-from streamkit.reducers import count
 from streamkit.terminal import Screen, open_screen, show
 from streamkit.testing import ScriptedModel, call
 from streamkit.tool_events import ToolStarted
+from streamkit.tools.reducers import count
 from streamkit.turns import TextDelta
 
 from .emulator import TerminalFile

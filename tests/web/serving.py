@@ -11,12 +11,12 @@ import anyio
 
 from streamkit.conversation import Conversation
 from streamkit.conversing import converse
-from streamkit.decorators import streaming_tool, tool
 from streamkit.flows.flow import Flow
 from streamkit.testing.scripted import ScriptedModel, ScriptTurn
 from streamkit.tool_events import RunEvent
-from streamkit.toolkit import Toolkit
-from streamkit.tools import Tool
+from streamkit.tools.decorators import streaming_tool, tool
+from streamkit.tools.tool import Tool
+from streamkit.tools.toolkit import Toolkit
 from streamkit.web import RunRequest, WebApp
 
 from .asgi import Exchange, ask, asking

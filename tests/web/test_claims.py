@@ -12,7 +12,6 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from streamkit.conversation import Conversation
-from streamkit.decorators import tool
 from streamkit.execution.approval import allow_all
 from streamkit.flows.flow import Flow, Sink, flow
 from streamkit.items import ToolOutput
@@ -22,6 +21,7 @@ from streamkit.journal.sqlite import sqlite_journal
 from streamkit.testing.leftovers import nothing_left
 from streamkit.testing.scripted import call
 from streamkit.tool_events import RunEvent
+from streamkit.tools.decorators import tool
 from streamkit.web import RunRequest, WebApp, app
 
 from ..wire.ui_client import UiClient

@@ -16,7 +16,7 @@ from streamkit.journal.journals import Journal
 from streamkit.journal.memory import MemoryStore
 from streamkit.testing.scripted import call
 from streamkit.tool_events import RunEvent
-from streamkit.tools import Tool
+from streamkit.tools.tool import Tool
 from streamkit.web import RunRequest, WebApp, app
 
 from .serving import Agent, Deletes, find, get, post, posting, text_of

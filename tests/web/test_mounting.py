@@ -14,7 +14,7 @@ from streamkit.conversing import converse
 from streamkit.items import user
 from streamkit.testing.leftovers import nothing_left
 from streamkit.testing.scripted import ScriptedModel, call
-from streamkit.toolkit import Toolkit
+from streamkit.tools.toolkit import Toolkit
 from streamkit.web import FlowResponse, app
 
 from .asgi import Exchange, ask, asking, scope_of

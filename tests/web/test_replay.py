@@ -22,7 +22,7 @@ from streamkit.journal.sqlite import sqlite_journal
 from streamkit.testing.leftovers import nothing_left
 from streamkit.testing.scripted import ScriptedModel, call
 from streamkit.tool_events import RunEvent
-from streamkit.toolkit import Toolkit
+from streamkit.tools.toolkit import Toolkit
 from streamkit.turns import TextDelta, TurnStarted
 from streamkit.web import RunRequest, WebApp, app
 from streamkit.web.owners import new_run_id

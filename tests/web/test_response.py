@@ -20,7 +20,7 @@ from streamkit.items import user
 from streamkit.testing.leftovers import nothing_left
 from streamkit.testing.scripted import ScriptedModel, call
 from streamkit.tool_events import RunEvent
-from streamkit.toolkit import Toolkit
+from streamkit.tools.toolkit import Toolkit
 from streamkit.turns import TextDelta
 from streamkit.web.body import MESSAGE_BYTES
 from streamkit.web.response import FlowResponse

@@ -13,12 +13,12 @@ import httpx2
 
 from streamkit.conversation import Conversation
 from streamkit.conversing import converse
-from streamkit.decorators import tool
 from streamkit.flows.flow import Flow, Sink
 from streamkit.journal.memory import memory_journal
 from streamkit.testing.scripted import ScriptedModel, call
 from streamkit.tool_events import RunEvent
-from streamkit.toolkit import Toolkit
+from streamkit.tools.decorators import tool
+from streamkit.tools.toolkit import Toolkit
 from streamkit.web import RunRequest, app
 
 from ..interop.serving import serve

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit.arguments import parse, read_text, read_tree
 from streamkit.errors import InvalidInput
 from streamkit.shapes.mismatch import ANSWER
 from streamkit.shapes.shape import shape_of
+from streamkit.tools.arguments import parse, read_text, read_tree
 
 
 class Anything(msgspec.Struct, forbid_unknown_fields=True):

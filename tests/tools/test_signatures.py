@@ -9,7 +9,7 @@ import pytest
 
 from streamkit.errors import DefinitionError
 from streamkit.flows.flow import Flow, Sink, flow
-from streamkit.signatures import certainly_gives_no_events, needs_thread, parameters, yields
+from streamkit.tools.signatures import certainly_gives_no_events, needs_thread, parameters, yields
 
 if TYPE_CHECKING:
     from decimal import Decimal

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any, get_args
 
-from .errors import DefinitionError
-from .tool_events import Effects
+from ..errors import DefinitionError
+from ..tool_events import Effects
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider takes
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from .codec.surrogates import whole
-from .errors import StreamkitError
-from .items import Image
-from .shapes.pydantic_models import is_model, plain
+from ..codec.surrogates import whole
+from ..errors import StreamkitError
+from ..items import Image
+from ..shapes.pydantic_models import is_model, plain
 
 
 class NotSerialisable(StreamkitError):

@@ -17,8 +17,8 @@ import typing
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
-from .errors import DefinitionError
-from .flows.flow import Flow
+from ..errors import DefinitionError
+from ..flows.flow import Flow
 
 
 def parameters(function: Callable[..., Any], what: str, by_name: tuple[type[Any], ...] = ()) -> list[inspect.Parameter]:

@@ -14,14 +14,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
+from ..codec.json_object import nests_deeper_than
+from ..errors import DefinitionError, InvalidInput
+from ..shapes.mismatch import mismatch, unknown
+from ..shapes.pydantic_models import is_model, plain
+from ..shapes.schema import mentions_models
+from ..shapes.shape import Shape, shape_of
 from .arguments import read_text, read_tree
-from .codec.json_object import nests_deeper_than
 from .coercion import fields_of, takes
-from .errors import DefinitionError, InvalidInput
-from .shapes.mismatch import mismatch, unknown
-from .shapes.pydantic_models import is_model, plain
-from .shapes.schema import mentions_models
-from .shapes.shape import Shape, shape_of
 
 MAX_NESTING = 128
 """How deep objects and arrays may be nested in the arguments of a call: what copies and encodes them is recursive."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit.coercion import coerced, fields_of, takes
+from streamkit.tools.coercion import coerced, fields_of, takes
 
 OBJECT = {"type": "object"}
 SCHEMA: dict[str, Any] = {

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .codec.strict_json import strict_json
+from ..codec.strict_json import strict_json
 
 Schema = Mapping[str, Any]
 

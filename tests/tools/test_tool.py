@@ -18,8 +18,8 @@ from streamkit.errors import DefinitionError, FlowError, InvalidInput
 from streamkit.flows.flow import Flow, Sink, flow
 from streamkit.flows.sinks import DroppingSink
 from streamkit.items import ToolSpec
-from streamkit.reducers import Reducer, collect, count
-from streamkit.tools import StreamingTool, Tool, ToolContext, current_sink, use_sink
+from streamkit.tools.reducers import Reducer, collect, count
+from streamkit.tools.tool import StreamingTool, Tool, ToolContext, current_sink, use_sink
 from streamkit.turns import ToolInputEvent
 
 

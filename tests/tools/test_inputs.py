@@ -6,11 +6,11 @@ import msgspec
 import pytest
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, RootModel
 
-from streamkit.decorators import streaming_tool, tool
 from streamkit.errors import DefinitionError, InvalidInput
 from streamkit.flows.flow import Sink
-from streamkit.inputs import Input
-from streamkit.tools import Tool, ToolContext
+from streamkit.tools.decorators import streaming_tool, tool
+from streamkit.tools.inputs import Input
+from streamkit.tools.tool import Tool, ToolContext
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -15,15 +15,15 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 import msgspec
 
-from .errors import DefinitionError, FlowError
-from .flows.sinks import Sink
+from ..errors import DefinitionError, FlowError
+from ..flows.sinks import Sink
+from ..items import ToolSpec
+from ..tool_events import Effects
+from ..turns import ToolInputEvent
+from .checks import check_approval, check_effects, check_limits, check_words, takes_other
 from .inputs import Input
-from .items import ToolSpec
 from .reducers import Reducer
 from .signatures import certainly_gives_no_events, check_takes, definition, needs_thread, yields
-from .tool_checks import check_approval, check_effects, check_limits, check_words, takes_other
-from .tool_events import Effects
-from .turns import ToolInputEvent
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from streamkit.errors import DefinitionError, FlowNotOpened, ReducerError
 from streamkit.flows.flow import Sink, flow
-from streamkit.reducers import Reducer, collect, count, first, fold, join_text, last, reduce_stream
 from streamkit.tool_events import Intermediate, ToolInputField
+from streamkit.tools.reducers import Reducer, collect, count, first, fold, join_text, last, reduce_stream
 from streamkit.turns import ReasoningDelta, RefusalDelta, TextDelta, ToolInputDelta, TurnRestarted, TurnStarted
 
 events_of_many_types = st.lists(st.one_of(st.integers(), st.text(max_size=3), st.floats(), st.none()))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pytest
 from msgspec import Meta
 
-from streamkit.decorators import streaming_tool, tool
 from streamkit.errors import DefinitionError
 from streamkit.flows.flow import Flow, Sink, flow
-from streamkit.reducers import collect, count, last
-from streamkit.tools import StreamingTool, Tool, ToolContext
+from streamkit.tools.decorators import streaming_tool, tool
+from streamkit.tools.reducers import collect, count, last
+from streamkit.tools.tool import StreamingTool, Tool, ToolContext
 
-from . import usage
+from .. import usage
 
 if TYPE_CHECKING:
     from decimal import Decimal

@@ -10,11 +10,11 @@ import anyio.lowlevel
 import pytest
 from msgspec import Meta
 
-from streamkit.decorators import tool
 from streamkit.errors import DefinitionError, InvalidCall, ToolError
 from streamkit.flows.flow import Sink, flow
 from streamkit.items import ToolCall
-from streamkit.toolkit import Toolkit, check_toolkit_given
+from streamkit.tools.decorators import tool
+from streamkit.tools.toolkit import Toolkit, check_toolkit_given
 from streamkit.turns import (
     TextDelta,
     ToolInputAbandoned,

@@ -14,10 +14,10 @@ from typing import Any, Generic, TypeVar, overload
 
 import msgspec
 
-from .errors import DefinitionError, ReducerError
+from ..errors import DefinitionError, ReducerError
+from ..tool_events import ToolInputField
+from ..turns import ReasoningDelta, TextDelta, TurnRestarted, TurnStarted
 from .signatures import check_takes
-from .tool_events import ToolInputField
-from .turns import ReasoningDelta, TextDelta, TurnRestarted, TurnStarted
 
 D = TypeVar("D")
 E = TypeVar("E")

@@ -10,15 +10,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ..errors import DefinitionError, InvalidCall, InvalidInput, ToolError
+from ..flows.flow import Flow
+from ..items import ToolCall, ToolSpec
+from ..listening import listen
+from ..shapes.mismatch import shortened
+from ..tool_events import Failure, FailureKind
+from ..turns import TurnEvent
 from .arguments import parse
-from .errors import DefinitionError, InvalidCall, InvalidInput, ToolError
-from .flows.flow import Flow
-from .items import ToolCall, ToolSpec
-from .listening import listen
-from .shapes.mismatch import shortened
-from .tool_events import Failure, FailureKind
-from .tools import Tool
-from .turns import TurnEvent
+from .tool import Tool
 
 R = TypeVar("R")
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 
-from .codec.strict_json import strict_json
-from .codec.surrogates import whole
+from ..codec.strict_json import strict_json
+from ..codec.surrogates import whole
+from ..errors import InvalidInput
+from ..shapes.mismatch import ARGUMENTS, Subject, excerpt, mismatch
+from ..shapes.shape import Shape
 from .coercion import coerced
-from .errors import InvalidInput
-from .shapes.mismatch import ARGUMENTS, Subject, excerpt, mismatch
-from .shapes.shape import Shape
 
 _CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*+"?|(NaN|-?Infinity)', re.DOTALL)  # or a string that has no end
 

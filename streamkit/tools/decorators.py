@@ -14,15 +14,15 @@ import typing
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
 
-from .errors import DefinitionError
-from .flows.flow import Flow
-from .flows.sinks import Sink
+from ..errors import DefinitionError
+from ..flows.flow import Flow
+from ..flows.sinks import Sink
+from ..shapes.schema import input_struct
+from ..tool_events import Effects
+from ..turns import ToolInputEvent
 from .reducers import Reducer, collect
-from .shapes.schema import input_struct
 from .signatures import certainly_gives_no_events, definition, parameters
-from .tool_events import Effects
-from .tools import StreamingTool, Tool, ToolContext
-from .turns import ToolInputEvent
+from .tool import StreamingTool, Tool, ToolContext
 
 P = ParamSpec("P")
 E = TypeVar("E")
