@@ -37,6 +37,7 @@ def main() -> None:
     try:
         server = start_server(json.loads(line))
     except RuntimeError as error:
+        time.sleep(0.1)  # llama.cpp writes its log on a thread of its own, and an exit may overtake its last lines
         sys.exit(str(error))  # without our traceback: the lines above it, llama.cpp's own, say what was wrong
     os.write(answer, json.dumps({"address": server.listening_address}).encode() + b"\n")
     os.close(answer)
