@@ -348,9 +348,10 @@ def test_any_parts_keep_the_grammar_however_the_turn_ends(
     builder.add_all([*parts, Finished(reason)], events)
     if ends:
         events += builder.end()
-    if fails or not ends:
+    error = ProviderError("the connection broke") if fails or not ends else None
+    if error is not None:
         events += builder.fail("cancelled")
-    assert_consistent(Outcome(events, builder.turn(), None))
+    assert_consistent(Outcome(events, builder.turn(), error))
 
 
 @given(st.lists(PARTS, max_size=8), st.lists(PARTS, max_size=8))
