@@ -93,11 +93,12 @@ def app(
     allowed_origins: of pages of elsewhere that may use the app, as in "https://example.org"; "*" is all of them, and
     sends no cookies.
     redact: what goes out instead of arguments and values. fields: our own protocol tells the fields of arguments, too,
-    as `NativeEncoder` does. secret: signs what clients that hold the conversation (AI
-    SDK, AG-UI) are asked to approve, so that they approve nothing else: at least 16 bytes, the same in all processes;
-    None makes one, and what was asked before a restart can be approved no more. What they approve runs once: a request
-    that comes a second time is refused with 409, with a journal by all who share it. It may come again where the call
-    cannot have started; else the person speaks on, or denies it, and the model reads that it may have happened.
+    as `NativeEncoder` does.
+    secret: signs what clients that hold the conversation (AI SDK, AG-UI) are asked to approve, so that they approve
+    nothing else: at least 16 bytes, the same in all processes; None makes one, and what was asked before a restart can
+    be approved no more. What they approve runs once: a request that comes a second time is refused with 409, with a
+    journal by all who share it. It may come again where the call cannot have started; else the person speaks on, or
+    denies it, and the model reads that it may have happened.
 
     keepalive_seconds, stall_seconds: as of `FlowResponse`. decision_seconds: a question that nobody answers in this
     time is denied; None waits for ever. max_body_bytes: of a request. max_runs: that go on at once; more are refused
