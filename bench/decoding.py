@@ -76,9 +76,11 @@ def framed(dialect: str, event: dict[str, Any]) -> bytes:
     return (f"event: {event['type']}\n".encode() if "type" in event else b"") + b"data: " + data + b"\n\n"
 
 
-def build_turn(chunks: Iterator[bytes] | Sequence[bytes]) -> None:
+def build_turn(
+    chunks: Iterator[bytes] | Sequence[bytes], make_decoder: Callable[[], Decoder] = OpenAIChatDecoder
+) -> None:
     """What a provider's pump does, without its channel."""
-    decoder, builder = OpenAIChatDecoder(), TurnBuilder("turn_1", "a-model", ["write_file"])
+    decoder, builder = make_decoder(), TurnBuilder("turn_1", "a-model", ["write_file"])
     for chunk in chunks:
         for part in decoder.feed(chunk):
             builder.add(part)
