@@ -9,8 +9,8 @@ import anyio
 
 from streamkit import count, reduce_stream
 from streamkit.codec.sse import SseDecoder
-from streamkit.tool_input import InputDelta
-from streamkit.turn_builder import Finished, TurnBuilder
+from streamkit.parts import Finished, InputDelta
+from streamkit.turn_builder import TurnBuilder
 
 from .channel import consume
 from .execution import execute, work

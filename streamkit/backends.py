@@ -4,9 +4,22 @@ A `Decoder` says in parts what it reads; `decoded` feeds it the pieces of a body
 `TextDelta`, `ReasoningDelta`, `RefusalDelta`, `ProviderTool` and `UnknownItem` are parts as they are.
 """
 
+from .parts import (
+    Failed,
+    Finished,
+    InputDelta,
+    InputEnd,
+    InputOpaque,
+    InputStart,
+    NextItem,
+    Part,
+    ReasoningOpaque,
+    TextOpaque,
+    UsageReported,
+    WholeCall,
+)
 from .providers.model import Decoder, decoded, run_turn
-from .tool_input import Bounds, InputDelta, InputEnd, InputOpaque, InputStart, WholeCall
-from .turn_builder import Failed, Finished, NextItem, Part, ReasoningOpaque, TextOpaque, UsageReported
+from .tool_input import Bounds
 
 __all__ = [
     "Bounds",

@@ -23,64 +23,8 @@ import msgspec
 from .call_input import LIMIT_CHARS, CallInput, CustomCallInput, Phase
 from .codec.json_object import tells_nothing
 from .errors import BadPayload
-from .items import Opaque
+from .parts import InputDelta, InputEnd, InputOpaque, InputPart, InputStart, WholeCall
 from .turns import ToolInputEvent
-
-
-class InputStart(msgspec.Struct, frozen=True, gc=False):
-    """The provider says that a call begins, and will say when it is whole.
-
-    custom: its arguments are plain text. without_id: the provider gives it no id, so it need not wait for one.
-    """
-
-    index: int | None = None
-    call_id: str | None = None
-    name: str | None = None
-    custom: bool = False
-    without_id: bool = False
-
-
-class InputDelta(msgspec.Struct, frozen=True, gc=False):
-    """A piece of a call: argument text, id, name, whichever came. It begins a call where it belongs to none.
-
-    custom: the arguments of the call that it begins are plain text.
-    """
-
-    text: str = ""
-    index: int | None = None
-    call_id: str | None = None
-    name: str | None = None
-    custom: bool = False
-
-
-class InputEnd(msgspec.Struct, frozen=True):
-    """The provider says that a call is whole. arguments: all of them, where it repeats them; they win."""
-
-    index: int | None = None
-    call_id: str | None = None
-    arguments: str | dict[str, Any] | None = None
-
-
-class InputOpaque(msgspec.Struct, frozen=True):
-    """What the provider wants back with a call that has begun, unread. Its keys are added to those before."""
-
-    opaque: dict[str, Any]
-    dialect: str
-    index: int | None = None
-    call_id: str | None = None
-
-
-class WholeCall(msgspec.Struct, frozen=True):
-    """A call that came in one piece. opaque: what the provider wants back with it, unread, by dialect."""
-
-    name: str
-    arguments: str | dict[str, Any]
-    call_id: str | None = None
-    custom: bool = False
-    opaque: Opaque | None = None
-
-
-InputPart = InputStart | InputDelta | InputEnd | InputOpaque | WholeCall
 
 
 class Bounds(msgspec.Struct, frozen=True):

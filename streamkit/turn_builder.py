@@ -1,74 +1,28 @@
-"""From parts to a turn: what a decoder reads goes in, turn events and at last the `Turn` come out.
-
-The same for every provider, streamed or not. Parts are what decoders say: some are events already (`TextDelta`,
-`RefusalDelta`, `ReasoningDelta`, `ProviderTool`, `UnknownItem`), some are of the tool-input layer, the rest is here.
-"""
+"""From parts to a turn, the same for every provider, streamed or not: turn events come out, and at last the `Turn`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, Literal
 
-import msgspec
-
 from .call_input import CallInput, Phase
-from .errors import ModelError
 from .items import Message, Opaque, ProviderTool, Reasoning, StopReason, TurnItem, UnknownItem, Usage
-from .tool_input import BOUNDS, Bounds, InputDelta, InputEnd, InputOpaque, InputPart, InputStart, ToolInput, WholeCall
+from .parts import (
+    Failed,
+    Finished,
+    InputDelta,
+    InputEnd,
+    InputOpaque,
+    InputStart,
+    NextItem,
+    Part,
+    ReasoningOpaque,
+    TextOpaque,
+    UsageReported,
+    WholeCall,
+)
+from .tool_input import BOUNDS, Bounds, ToolInput
 from .turns import ReasoningDelta, RefusalDelta, TextDelta, ToolInputEvent, Turn, TurnEvent
-
-
-class NextItem(msgspec.Struct, frozen=True):
-    """What comes next begins an item of its own, even if it is of the same kind."""
-
-
-class ReasoningOpaque(msgspec.Struct, frozen=True):
-    """What the provider wants back with the reasoning that came last, unread. Its keys are added to those before.
-
-    Where no reasoning came since the last NextItem, it makes one without text.
-    """
-
-    opaque: dict[str, Any]
-    dialect: str
-
-
-class TextOpaque(msgspec.Struct, frozen=True):
-    """What the provider wants back with the text that is under way, unread; the text ends with it.
-
-    Where no text is under way, it makes one without text.
-    """
-
-    opaque: dict[str, Any]
-    dialect: str
-
-
-class UsageReported(msgspec.Struct, frozen=True):
-    """The tokens of the turn until now; a later report replaces it."""
-
-    usage: Usage
-
-
-class Finished(msgspec.Struct, frozen=True):
-    """The end of the turn is declared; nothing is read after it. stop_word: the provider's own word for the reason."""
-
-    stop_reason: StopReason
-    stop_word: str | None = None
-
-
-class Failed(msgspec.Struct, frozen=True):
-    """The turn has failed: what came before counts, then the error is raised. Nothing is read after it.
-
-    stop_word: the provider's own word for the reason to stop, if it gave one.
-    """
-
-    error: ModelError
-    stop_word: str | None = None
-
-
-Part = (
-    TextDelta | RefusalDelta | ReasoningDelta | NextItem | TextOpaque | ReasoningOpaque | InputPart
-    | ProviderTool | UnknownItem | UsageReported | Finished | Failed
-)  # fmt: skip
 
 _WHY_NO_CALLS: dict[StopReason, str] = {
     "length": "the turn was cut at its token limit",

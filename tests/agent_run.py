@@ -39,10 +39,9 @@ from streamkit import (
 )
 from streamkit.items import History
 from streamkit.journal.log import RunLog
+from streamkit.parts import Finished, InputDelta, InputEnd, InputStart
 from streamkit.testing import ScriptedModel, call, check_grammar, check_history
 from streamkit.tool_events import walk
-from streamkit.tool_input import InputDelta, InputEnd, InputStart
-from streamkit.turn_builder import Finished
 
 from .attacks import Own
 from .calling import last_text

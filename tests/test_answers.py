@@ -13,10 +13,10 @@ from streamkit.errors import AnswerError, CutAnswer, DefinitionError, InvalidAns
 from streamkit.execution.execute import execute_all
 from streamkit.flows.flow import Sink, flow
 from streamkit.items import Message, Usage, user
+from streamkit.parts import NextItem, UsageReported
 from streamkit.testing.scripted import ScriptedModel, ScriptTurn, call, stop
 from streamkit.tools.decorators import tool
 from streamkit.tools.toolkit import Toolkit
-from streamkit.turn_builder import NextItem, UsageReported
 from streamkit.turns import ReasoningDelta, RefusalDelta, TextDelta, TurnEnded, TurnEvent, TurnRequest
 
 from .calling import call as call_of

@@ -36,9 +36,9 @@ from streamkit import (
     loop,
     user,
 )
+from streamkit.parts import WholeCall
 from streamkit.testing import ScriptedModel, call, check_grammar, interleave, stop
 from streamkit.testing.histories import check_items
-from streamkit.tool_input import WholeCall
 
 from .changed_turns import READ, WRITE, Refused, answer_of, change, read, seen, told, turn_of, write
 

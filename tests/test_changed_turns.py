@@ -41,9 +41,9 @@ from streamkit import (
     tool,
     user,
 )
+from streamkit.parts import WholeCall
 from streamkit.testing import ScriptedModel, call, check_grammar, interleave, stop
 from streamkit.testing.histories import check_items
-from streamkit.tool_input import WholeCall
 
 from .attacks import in_ticks, repeat
 from .calling import GUARD_SECONDS

@@ -15,12 +15,12 @@ from streamkit.execution.running import Running
 from streamkit.execution.verdicts import from_verdicts
 from streamkit.items import ToolCall, ToolOutput, Usage, user
 from streamkit.journal.memory import memory_journal
+from streamkit.parts import UsageReported
 from streamkit.testing.scripted import ScriptedModel, call
 from streamkit.tool_events import ApprovalRequested, Failure, ToolStarted
 from streamkit.tools.decorators import tool
 from streamkit.tools.tool import ToolContext
 from streamkit.tools.toolkit import Toolkit
-from streamkit.turn_builder import UsageReported
 from streamkit.turns import ToolInputAbandoned, TurnRequest, TurnStarted
 
 from .calling import last_text

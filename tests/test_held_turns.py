@@ -27,8 +27,8 @@ from streamkit import (
     user,
 )
 from streamkit.errors import DecodeError
+from streamkit.parts import WholeCall
 from streamkit.testing import ScriptedModel, call, check_grammar, interleave, stop
-from streamkit.tool_input import WholeCall
 
 from .changed_turns import READ, WRITE, Refused, read, seen, told, turn_of, without_calls
 

@@ -32,10 +32,10 @@ from streamkit import (
 from streamkit.codec.partial_json import PartialJson
 from streamkit.errors import SinkClosed
 from streamkit.input_fields import fields
+from streamkit.parts import InputDelta, InputEnd, InputStart
 from streamkit.testing import ScriptedModel, call, check_grammar, interleave, stop
 from streamkit.testing.scripted import ScriptPart
 from streamkit.tool_events import ToolInputField, walk
-from streamkit.tool_input import InputDelta, InputEnd, InputStart
 from streamkit.turns import (
     TextDelta,
     ToolInputAbandoned,

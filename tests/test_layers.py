@@ -22,6 +22,7 @@ ROWS = (
     ),
     ("turns", "tool_events", "metering"),
     (
+        "parts",
         "call_input",
         "tool_input",
         "turn_builder",

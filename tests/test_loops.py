@@ -15,6 +15,7 @@ from streamkit.flows.flow import Flow, Sink, flow
 from streamkit.items import Message, ToolOutput, Usage, user
 from streamkit.journal.memory import memory_journal
 from streamkit.loops import Next, Stop, loop, next_state_from, stream_until_complete
+from streamkit.parts import UsageReported
 from streamkit.testing.grammar import check_grammar
 from streamkit.testing.histories import check_items
 from streamkit.testing.scripted import ScriptedModel, call, interleave, stop
@@ -22,7 +23,6 @@ from streamkit.tool_events import Output, RunEvent, ToolStarted
 from streamkit.tools.decorators import tool
 from streamkit.tools.toolkit import Toolkit
 from streamkit.transcript import Transcript
-from streamkit.turn_builder import UsageReported
 from streamkit.turns import (
     ToolInputAbandoned,
     ToolInputDelta,

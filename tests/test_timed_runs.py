@@ -10,13 +10,13 @@ from streamkit.execution.approval import Allow
 from streamkit.execution.verdicts import from_verdicts
 from streamkit.items import Usage
 from streamkit.journal.memory import memory_journal
+from streamkit.parts import UsageReported
 from streamkit.testing.grammar import check_grammar
 from streamkit.testing.histories import check_items
 from streamkit.testing.scripted import ScriptedModel, call
 from streamkit.tool_events import ToolStarted
 from streamkit.tools.decorators import tool
 from streamkit.tools.toolkit import Toolkit
-from streamkit.turn_builder import UsageReported
 from streamkit.turns import TurnStarted
 
 from .calling import last_text

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from streamkit.items import ToolCall
-from streamkit.tool_input import InputDelta, InputEnd, InputPart, InputStart, ToolInput, WholeCall
+from streamkit.parts import InputDelta, InputEnd, InputPart, InputStart, WholeCall
+from streamkit.tool_input import ToolInput
 from streamkit.turns import (
     ToolInputAbandoned,
     ToolInputAvailable,

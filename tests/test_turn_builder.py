@@ -8,18 +8,23 @@ from hypothesis import strategies as st
 
 from streamkit.errors import BadPayload, ProviderError
 from streamkit.items import Message, ProviderTool, Reasoning, StopReason, ToolCall, UnknownItem, Usage
-from streamkit.testing.grammar import check_grammar
-from streamkit.tool_input import Bounds, InputDelta, InputEnd, InputOpaque, InputStart, WholeCall
-from streamkit.turn_builder import (
+from streamkit.parts import (
     Failed,
     Finished,
+    InputDelta,
+    InputEnd,
+    InputOpaque,
+    InputStart,
     NextItem,
     Part,
     ReasoningOpaque,
     TextOpaque,
-    TurnBuilder,
     UsageReported,
+    WholeCall,
 )
+from streamkit.testing.grammar import check_grammar
+from streamkit.tool_input import Bounds
+from streamkit.turn_builder import TurnBuilder
 from streamkit.turns import (
     ReasoningDelta,
     RefusalDelta,

@@ -13,8 +13,8 @@ import anyio
 import msgspec
 
 from streamkit import ToolOutput, TurnRequest
+from streamkit.parts import InputDelta, InputEnd, InputStart
 from streamkit.testing.scripted import ScriptedModel, ScriptPart, stop
-from streamkit.tool_input import InputDelta, InputEnd, InputStart
 
 PIECE_CHARACTERS = 4
 """About a token of a real model."""

@@ -9,8 +9,8 @@ import anyio
 import msgspec
 
 from streamkit.items import StopReason
+from streamkit.parts import InputDelta, InputEnd, InputStart
 from streamkit.testing.scripted import ScriptedModel, ScriptPart, stop
-from streamkit.tool_input import InputDelta, InputEnd, InputStart
 
 WISHES = (
     "Write squares.py: the squares of the numbers up to 60.",

@@ -16,8 +16,18 @@ import msgspec
 from ..codec.surrogates import whole
 from ..errors import BadPayload
 from ..items import ProviderTool, UnknownItem, Usage
-from ..tool_input import InputDelta, InputEnd, InputOpaque, InputStart, as_text
-from ..turn_builder import NextItem, Part, ReasoningOpaque, TextOpaque, UsageReported
+from ..parts import (
+    InputDelta,
+    InputEnd,
+    InputOpaque,
+    InputStart,
+    NextItem,
+    Part,
+    ReasoningOpaque,
+    TextOpaque,
+    UsageReported,
+)
+from ..tool_input import as_text
 from ..turns import ReasoningDelta, TextDelta
 from .anthropic_blocks import Block
 from .dialect import DialectDecoder

@@ -16,7 +16,7 @@ from ..codec.sse import Sse, SseDecoder
 from ..codec.surrogates import Halves, whole
 from ..errors import BadModelOutput, BadPayload, DecodeError, IncompleteStream, ModelError, NotAStream
 from ..items import StopReason, UnknownItem
-from ..turn_builder import Failed, Finished, Part
+from ..parts import Failed, Finished, Part
 from .failures import parsed, provider_error, shortened, tells_an_error
 from .odd_fields import fitting
 from .stop_words import reason_of, tells_unreadable_output

@@ -12,8 +12,8 @@ import msgspec
 
 from ..codec.json_paths import GrowingObject
 from ..errors import DecodeError
-from ..tool_input import InputDelta, InputEnd, InputOpaque, InputStart, WholeCall, as_text
-from ..turn_builder import Part
+from ..parts import InputDelta, InputEnd, InputOpaque, InputStart, Part, WholeCall
+from ..tool_input import as_text
 from .odd_fields import text_or_none
 
 SIGNATURE = "thoughtSignature"

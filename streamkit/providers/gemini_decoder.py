@@ -17,7 +17,7 @@ import msgspec
 from ..codec.json_array import JsonArrayDecoder
 from ..codec.surrogates import whole
 from ..items import ProviderTool, UnknownItem, Usage
-from ..turn_builder import NextItem, Part, ReasoningOpaque, TextOpaque, UsageReported
+from ..parts import NextItem, Part, ReasoningOpaque, TextOpaque, UsageReported
 from ..turns import ReasoningDelta, TextDelta
 from .dialect import DialectDecoder, Framing
 from .failures import parsed, provider_error

@@ -17,8 +17,9 @@ from ..errors import BadPayload, ConnectionFailed, DecodeError, IncompleteStream
 from ..flows.closing import send_closing
 from ..flows.flow import Flow, Sink
 from ..flows.generators import close_generator
+from ..parts import Failed, Finished, Part
 from ..tool_input import BOUNDS, Bounds
-from ..turn_builder import Failed, Finished, Part, TurnBuilder
+from ..turn_builder import TurnBuilder
 from ..turns import Turn, TurnEnded, TurnEvent, TurnRequest, TurnRestarted, TurnStarted
 
 logger = logging.getLogger("streamkit")

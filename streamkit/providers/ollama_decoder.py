@@ -16,8 +16,8 @@ from ..codec.jsonl import JsonLinesDecoder
 from ..codec.surrogates import whole
 from ..errors import BadModelOutput
 from ..items import UnknownItem, Usage
-from ..tool_input import WholeCall, as_text
-from ..turn_builder import Part, UsageReported
+from ..parts import Part, UsageReported, WholeCall
+from ..tool_input import as_text
 from ..turns import ReasoningDelta, TextDelta
 from .dialect import DialectDecoder
 from .failures import parsed, provider_error, words_of

@@ -16,8 +16,8 @@ import msgspec
 
 from ..codec.surrogates import whole
 from ..items import UnknownItem
-from ..tool_input import InputDelta, InputOpaque, as_text
-from ..turn_builder import Part, ReasoningOpaque, TextOpaque, UsageReported
+from ..parts import InputDelta, InputOpaque, Part, ReasoningOpaque, TextOpaque, UsageReported
+from ..tool_input import as_text
 from ..turns import ReasoningDelta, RefusalDelta, TextDelta
 from .dialect import DialectDecoder
 from .failures import parsed, provider_error

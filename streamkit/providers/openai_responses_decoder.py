@@ -19,8 +19,8 @@ import msgspec
 from ..codec.surrogates import whole
 from ..errors import ModelError, ProviderError
 from ..items import StopReason, Usage
-from ..tool_input import InputDelta, as_text
-from ..turn_builder import Part, UsageReported
+from ..parts import InputDelta, Part, UsageReported
+from ..tool_input import as_text
 from ..turns import TextDelta
 from .dialect import DialectDecoder
 from .failures import provider_error

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..codec.surrogates import whole
 from ..items import ProviderTool, UnknownItem
-from ..turn_builder import Part
+from ..parts import Part
 from ..turns import ReasoningDelta, RefusalDelta, TextDelta
 from .failures import parsed
 from .odd_fields import text_or_none

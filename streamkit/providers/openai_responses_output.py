@@ -10,8 +10,8 @@ import logging
 from typing import Any
 
 from ..items import ProviderTool, UnknownItem
-from ..tool_input import InputDelta, InputEnd, InputOpaque, InputStart, as_text
-from ..turn_builder import NextItem, Part, ReasoningOpaque, TextOpaque
+from ..parts import InputDelta, InputEnd, InputOpaque, InputStart, NextItem, Part, ReasoningOpaque, TextOpaque
+from ..tool_input import as_text
 from .odd_fields import text_or_none
 from .openai_responses_items import (
     CALLS,

@@ -24,7 +24,7 @@ from ..errors import (
     ProviderError,
     TurnTimeout,
 )
-from ..turn_builder import Part
+from ..parts import Part
 
 T = TypeVar("T")
 

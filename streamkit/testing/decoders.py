@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from ..errors import BadPayload, DecodeError, ModelError
 from ..items import ToolCall
+from ..parts import Failed, Finished, Part
 from ..providers.model import Decoder
-from ..turn_builder import Failed, Finished, Part, TurnBuilder
+from ..turn_builder import TurnBuilder
 from ..turns import Turn, TurnEnded, TurnEvent, TurnStarted
 from .cuts import every_cut
 from .turns import check, check_turn

@@ -27,9 +27,8 @@ import msgspec
 
 from ..flows.flow import Flow, Sink
 from ..items import StopReason
+from ..parts import Finished, InputDelta, InputEnd, InputStart, Part
 from ..providers.model import run_turn
-from ..tool_input import InputDelta, InputEnd, InputStart
-from ..turn_builder import Finished, Part
 from ..turns import TextDelta, Turn, TurnEvent, TurnRequest
 
 

@@ -29,9 +29,9 @@ from streamkit.items import ToolCall, ToolOutput, Usage
 from streamkit.journal.entry import CallPaused
 from streamkit.journal.journals import Journal
 from streamkit.journal.memory import memory_journal
+from streamkit.parts import UsageReported
 from streamkit.testing import ScriptedModel, call, check_grammar
 from streamkit.tool_events import Failure, Output, Pending, ToolStarted, walk
-from streamkit.turn_builder import UsageReported
 
 deeds: list[str] = []
 

@@ -11,12 +11,11 @@ from anyio.abc import SocketStream
 
 from streamkit.errors import IncompleteStream, ModelError, ProviderError
 from streamkit.items import user
+from streamkit.parts import Failed, Finished, Part, WholeCall
 from streamkit.providers.http import HttpModel
 from streamkit.providers.model import Model
 from streamkit.providers.openai_chat import openai_chat
 from streamkit.providers.options import HttpOptions
-from streamkit.tool_input import WholeCall
-from streamkit.turn_builder import Failed, Finished, Part
 from streamkit.turns import TextDelta, Turn, TurnRequest
 
 from .loopback import CHUNKED, Loopback, Say, chunk, head, hold, serve

@@ -24,12 +24,12 @@ from streamkit.errors import (
     NotAStream,
     ProviderError,
 )
+from streamkit.parts import Finished
 from streamkit.providers.exchange import retry_after, without_secrets
 from streamkit.providers.model import Decoder, Model
 from streamkit.providers.openai_chat import openai_chat
 from streamkit.providers.openai_chat_decoder import OpenAIChatDecoder
 from streamkit.testing.grammar import check_grammar
-from streamkit.turn_builder import Finished
 from streamkit.turns import TurnEvent
 
 from .asking import (

@@ -12,10 +12,10 @@ from streamkit.errors import BadPayload, ConnectionFailed, DecodeError, Incomple
 from streamkit.flows.flow import Flow, Sink
 from streamkit.items import ToolSpec, Usage, user
 from streamkit.metering import Meter
+from streamkit.parts import Failed, Finished, InputDelta, NextItem, Part, UsageReported, WholeCall
 from streamkit.providers.model import Decoder, TurnRun, decoded, run_turn
 from streamkit.testing.grammar import check_grammar
-from streamkit.tool_input import Bounds, InputDelta, WholeCall
-from streamkit.turn_builder import Failed, Finished, NextItem, Part, UsageReported
+from streamkit.tool_input import Bounds
 from streamkit.turns import (
     TextDelta,
     ToolInputAbandoned,

@@ -32,14 +32,13 @@ from streamkit import (
     user,
 )
 from streamkit.flows.groups import LoneErrorGroup
+from streamkit.parts import Failed, Finished, InputDelta, NextItem, Part, WholeCall
 from streamkit.providers.model import new_turn_id
 from streamkit.providers.openai_chat import openai_chat
 from streamkit.providers.openai_chat_decoder import OpenAIChatDecoder
 from streamkit.providers.openai_responses_decoder import OpenAIResponsesDecoder
 from streamkit.testing import ScriptedModel, call, check_decoder, check_model, interleave, stop
 from streamkit.testing.leftovers import nothing_left
-from streamkit.tool_input import InputDelta, WholeCall
-from streamkit.turn_builder import Failed, Finished, NextItem, Part
 
 from ..attacks import in_ticks
 from ..providers.loopback import Say, answer, hold, serve

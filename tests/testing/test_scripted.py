@@ -15,8 +15,8 @@ from streamkit import (
     Usage,
     user,
 )
+from streamkit.parts import UsageReported
 from streamkit.testing import ScriptedModel, call, check_grammar, interleave, stop
-from streamkit.turn_builder import UsageReported
 
 ASK = TurnRequest((user("go"),))
 

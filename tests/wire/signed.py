@@ -4,8 +4,7 @@ from typing import Any
 
 from streamkit import ReasoningDelta
 from streamkit.items import ProviderTool, UnknownItem
-from streamkit.tool_input import InputDelta, InputEnd, InputOpaque, InputStart
-from streamkit.turn_builder import NextItem, ReasoningOpaque, TextOpaque
+from streamkit.parts import InputDelta, InputEnd, InputOpaque, InputStart, NextItem, ReasoningOpaque, TextOpaque
 
 
 def send_call(dialect: str | None = None, **opaque: Any) -> list[Any]:

@@ -24,8 +24,8 @@ from streamkit import (
 from streamkit.errors import MessagesRefused, VerdictRefused
 from streamkit.history import cancel_pending
 from streamkit.items import Reasoning
+from streamkit.parts import ReasoningOpaque
 from streamkit.testing import ScriptedModel, call, check_history
-from streamkit.turn_builder import ReasoningOpaque
 from streamkit.wire.ag_ui_input import AgUiInput, from_run_input
 from streamkit.wire.seals import Seal
 

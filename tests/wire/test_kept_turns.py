@@ -23,9 +23,9 @@ from streamkit import (
 )
 from streamkit.errors import MessagesRefused
 from streamkit.items import History, ToolCall, UnknownItem
+from streamkit.parts import NextItem, ReasoningOpaque, TextOpaque
 from streamkit.testing import ScriptedModel, call, check_history
 from streamkit.testing.histories import check_items
-from streamkit.turn_builder import NextItem, ReasoningOpaque, TextOpaque
 from streamkit.wire.ai_sdk import AiSdkEncoder
 from streamkit.wire.kept_turns import items_of, kept_turn
 from streamkit.wire.seals import Seal

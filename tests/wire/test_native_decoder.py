@@ -30,10 +30,10 @@ from streamkit import (
 from streamkit.errors import DecodeError, DecoderClosed, RunStopped
 from streamkit.execution.approval import Undecided
 from streamkit.items import ProviderTool, UnknownItem
+from streamkit.parts import NextItem
 from streamkit.testing import ScriptedModel, call, check_grammar, every_cut, interleave, stop
 from streamkit.testing.cuts import random_cut
 from streamkit.tool_events import walk
-from streamkit.turn_builder import NextItem
 from streamkit.turns import TurnEnded
 from streamkit.wire import native_frames as frames
 from streamkit.wire.native import NativeEncoder

@@ -15,8 +15,8 @@ from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Playwrig
 
 from recipes.web_chat.recipe import site
 from streamkit import Model, Tool, Toolkit, ToolOutput, converse, tool
+from streamkit.parts import InputDelta, InputEnd, InputStart
 from streamkit.testing import ScriptedModel, stop
-from streamkit.tool_input import InputDelta, InputEnd, InputStart
 
 from ..parts import BROWSER, FOLDER
 from ..serving import serve
