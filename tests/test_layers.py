@@ -19,6 +19,7 @@ ROWS = (
         "codec.*",
         "shapes.*",
         "items",
+        "durations",
     ),
     ("turns", "tool_events", "metering"),
     (

@@ -23,6 +23,7 @@ import anyio
 import msgspec
 from msgspec import UNSET
 
+from ..durations import in_seconds
 from ..errors import FlowError, VerdictRefused
 from ..tools.tool import Tool
 from .approval import (
@@ -109,7 +110,7 @@ class ApprovalDesk:
             with anyio.move_on_after(self._timeout_seconds):
                 await waiting.decided.wait()
             if not waiting.decided.is_set():
-                waiting.verdict = Deny(f"nobody decided within {self._timeout_seconds:g} seconds")
+                waiting.verdict = Deny(f"nobody decided within {in_seconds(self._timeout_seconds)}")
             became = "is answered already" if waiting.decided.is_set() else "was not answered in time"
             return waiting.verdict or Undecided()
         finally:

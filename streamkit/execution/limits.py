@@ -11,6 +11,7 @@ from typing import TypeVar
 import anyio
 import anyio.lowlevel
 
+from ..durations import in_seconds
 from ..errors import StreamkitError
 from ..flows.sinks import Sink, SinkBefore
 from ..tool_events import FailureKind
@@ -23,14 +24,14 @@ class Limits:
     """Two limits of one piece of work: for all of it, and until its next event. They rest while an event waits."""
 
     def __init__(self, total_seconds: float | None, idle_seconds: float | None) -> None:
-        self._total = total_seconds
-        self._idle = idle_seconds
+        self._total = math.inf if total_seconds is None else total_seconds
+        self._idle = math.inf if idle_seconds is None else idle_seconds
         self._resting = 1  # how many waits for others are under way; the first one is that for the run
         self._loop = anyio.lowlevel.current_token()
 
     async def run(self, work: Awaitable[R]) -> R:
         """The value of the work. Raises TimedOut when it was cut off; a value that came all the same counts."""
-        self._left = math.inf if self._total is None else self._total
+        self._left = self._total
         with anyio.CancelScope() as self._scope:
             self.resume()
             try:
@@ -51,7 +52,7 @@ class Limits:
 
     def note_event(self) -> None:
         """A sign of life: the idle time begins anew."""
-        if self._idle is not None and not self._resting:
+        if self._idle < math.inf and not self._resting:
             self.pause()
             self.resume()
 
@@ -66,9 +67,8 @@ class Limits:
         if self._resting:
             return
         self._since = anyio.current_time()
-        idle = math.inf if self._idle is None else self._idle
-        self._idles_first = idle < self._left
-        self._scope.deadline = self._since + min(self._left, idle)
+        self._idles_first = self._idle < self._left
+        self._scope.deadline = self._since + min(self._left, self._idle)
 
     def pause(self) -> None:
         """Others are waited for, until `resume`."""
@@ -80,8 +80,8 @@ class Limits:
 
     def _timed_out(self) -> TimedOut:
         if self._idles_first:
-            return TimedOut("idle_timeout", f"gave no sign of life for {self._idle:g} seconds")
-        return TimedOut("timeout", f"did not finish within {self._total:g} seconds")
+            return TimedOut("idle_timeout", f"gave no sign of life for {in_seconds(self._idle)}")
+        return TimedOut("timeout", f"did not finish within {in_seconds(self._total)}")
 
 
 _around: ContextVar[tuple[Limits, ...]] = ContextVar("streamkit_limits", default=())

@@ -20,6 +20,7 @@ import msgspec
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from ..durations import in_seconds
 from ..errors import LocalModelError
 
 CHILD = Path(__file__).with_name("child.py")
@@ -92,7 +93,7 @@ async def _wait_until_ready(process: Process, settings: ServerSettings, log: IO[
             answer = await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", LOG_TAIL_BYTES)
     except TimeoutError:
         words = _last_words(log)
-        raise LocalModelError(f"the local model was not ready after {timeout_seconds} seconds{words}") from None
+        raise LocalModelError(f"the local model was not ready after {in_seconds(timeout_seconds)}{words}") from None
     except anyio.IncompleteRead:
         raise LocalModelError(f"the local model did not start{_last_words(log)}") from None
     address: str = msgspec.json.decode(answer)["address"]

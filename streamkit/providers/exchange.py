@@ -11,6 +11,7 @@ from time import time
 
 import anyio
 
+from ..durations import in_seconds
 from ..errors import ConnectionFailed, DefinitionError, IdleTimeout, ModelError, NotAStream, ProviderError
 from .client import httpx2, proxy_hint
 from .failures import parsed, shortened, tells_an_error, words_of
@@ -131,11 +132,11 @@ def _failure(error: httpx2.RequestError, request: httpx2.Request) -> ModelError:
     match error:
         case httpx2.ConnectTimeout():
             hint = proxy_hint(request.url)
-            return ConnectionFailed(f"{host} could not be reached in {limits['connect']:g} seconds{hint}")
+            return ConnectionFailed(f"{host} could not be reached in {in_seconds(limits['connect'])}{hint}")
         case httpx2.ReadTimeout():
             return IdleTimeout(silence(host, limits["read"]))
         case httpx2.WriteTimeout():
-            return ConnectionFailed(f"{host} took nothing of the request for {limits['write']:g} seconds")
+            return ConnectionFailed(f"{host} took nothing of the request for {in_seconds(limits['write'])}")
         case httpx2.ConnectError():
             return ConnectionFailed(f"{host} could not be reached{proxy_hint(request.url)}: {error}")
     return ConnectionFailed(f"the connection to {host} broke: {str(error) or type(error).__name__}")

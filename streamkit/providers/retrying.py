@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import anyio
 
+from ..durations import in_seconds
 from ..errors import (
     BadModelOutput,
     ConnectionFailed,
@@ -100,7 +101,7 @@ class Patience:
             self._silent += passed
             self.left -= passed
         if is_last:
-            raise TurnTimeout(f"the turn took longer than {self._total_seconds:g} seconds")
+            raise TurnTimeout(f"the turn took longer than {in_seconds(self._total_seconds)}")
         raise IdleTimeout(silence(self._host, self._idle_seconds))
 
     def wait_for_piece(self, coming: Awaitable[T]) -> Awaitable[T]:
@@ -129,4 +130,4 @@ class Patience:
 
 def silence(host: str, seconds: float) -> str:
     """What is said where a provider says nothing."""
-    return f"{host} sent nothing of the turn for {seconds:g} seconds"
+    return f"{host} sent nothing of the turn for {in_seconds(seconds)}"
