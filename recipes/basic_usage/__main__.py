@@ -18,7 +18,7 @@ async def main(model_name: str, question: str) -> None:
     print(question, flush=True)
     async with open_model(model_name, scripted=scripted_model) as model:
         conversation = await show(answer(model, question))
-    print(f"({conversation.ended} after {conversation.turns} turns)", flush=True)
+    print(f"({conversation.ended} after turn {conversation.turns})", flush=True)
 
 
 def scripted_model() -> ScriptedModel:

@@ -62,7 +62,7 @@ def test_what_happens_is_printed() -> None:
         "  model gets    count_letter strawberry r: 3",
         "  model says    There are three.",
     ]
-    assert lines[-1] == "(answer after 2 turns)"
+    assert lines[-1] == "(answer after turn 2)"
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ async def main(name: str) -> None:
             async with scene.run(first_provider(scene), second).open() as events:
                 async for event in events:
                     lines.show(event)
-            lines.say(f"  ({events.value.ended} after {events.value.turns} turns)\n")
+            lines.say(f"  ({events.value.ended} after turn {events.value.turns})\n")
 
 
 def scripted_second() -> Model:

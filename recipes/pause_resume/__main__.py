@@ -64,7 +64,7 @@ async def go_on(model: Model, file: Path, turns: Hand, lines: Lines, how: str) -
     if state.ended is not None:
         lines.say(f"({file.name} has ended with {state.ended}; without it a new run begins)")
         return state
-    lines.say(f"? {QUESTION} ({how})" if state.turns == 0 else f"? {QUESTION} (goes on after {state.turns} turns)")
+    lines.say(f"? {QUESTION} ({how})" if state.turns == 0 else f"? {QUESTION} (goes on after turn {state.turns})")
 
     def told_of(is_paused: bool) -> None:
         behind = f"goes on; meanwhile the tool has come to its prime {made.primes}, and waited"
@@ -76,7 +76,7 @@ async def go_on(model: Model, file: Path, turns: Hand, lines: Lines, how: str) -
         state = await watch(work(model, state, made, must_stop=lambda: valve.must_stop), valve, lines.show)
         tasks.cancel_scope.cancel()
     store(state, file)
-    lines.say(f"  ({file.name}: {state.ended or 'stopped'} after {state.turns} turns)")
+    lines.say(f"  ({file.name}: {state.ended or 'stopped'} after turn {state.turns})")
     return state
 
 

@@ -80,8 +80,8 @@ def test_in_a_pipe_it_pauses_stops_and_goes_on() -> None:
     assert (run.returncode, run.stderr) == (0, "")
     told = [line.strip() for line in run.stdout.splitlines()]
     assert "‖ paused" in told
-    assert "(run.json: stopped after 1 turns)" in told
-    assert told[-2:] == ["I have counted 168 primes, the largest is 997.", "(run.json: answer after 2 turns)"]
+    assert "(run.json: stopped after turn 1)" in told
+    assert told[-2:] == ["I have counted 168 primes, the largest is 997.", "(run.json: answer after turn 2)"]
 
 
 @contextlib.contextmanager
@@ -110,13 +110,13 @@ def test_a_person_pauses_resumes_and_stops_with_keys(tmp_path: Path) -> None:
         for shown, key in ((" 23 ", b" "), ("‖ paused", b" "), ("▶ goes on", b"q")):
             read_until(terminal, shown)
             os.write(terminal, key)
-        read_until(terminal, "run.json: stopped after 1 turns")
+        read_until(terminal, "run.json: stopped after turn 1")
         assert process.wait(timeout=60) == 0
     assert msgspec.json.decode(file.read_bytes(), type=Conversation).ended is None
 
     with at_a_terminal(file) as (process, terminal):
-        read_until(terminal, "goes on after 1 turns")
-        read_until(terminal, "run.json: answer after 2 turns")
+        read_until(terminal, "goes on after turn 1")
+        read_until(terminal, "run.json: answer after turn 2")
         assert process.wait(timeout=60) == 0
 
 

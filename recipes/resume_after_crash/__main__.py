@@ -42,7 +42,7 @@ async def main(options: argparse.Namespace) -> int:
         return 0
     async with open_model(options.model, scripted=scripted_model) as model:
         conversation = await work(model, options.folder, World(options.folder / DEEDS, options.die_after))
-    say(f"(ended with {conversation.ended} after {conversation.turns} turns)")
+    say(f"(ended with {conversation.ended} after turn {conversation.turns})")
     return 0
 
 

@@ -98,7 +98,7 @@ def test_a_worker_that_is_killed_leaves_a_run_that_the_next_one_ends(tmp_path: P
 
     assert ended("--die-after", "forest.jpg, piece 1").returncode == -signal.SIGKILL
     last = ended()
-    assert (last.returncode, last.stdout, last.stderr) == (0, "(ended with answer after 3 turns)\n", "")
+    assert (last.returncode, last.stdout, last.stderr) == (0, "(ended with answer after turn 3)\n", "")
     assert World(tmp_path / DEEDS).counts() == ONCE
 
 

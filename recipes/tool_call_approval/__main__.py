@@ -72,7 +72,7 @@ async def at_the_keyboard(model: Model, wish: str, outbox: Path, screen: Screen)
     if sys.platform == "win32" or not (sys.stdin.isatty() and sys.stdout.isatty()):
         run = fulfil(model, wished(wish), outbox, authorize=from_verdicts({}))
         state = await shown(run, shows_cards(screen))
-        screen.say(f"({len(state.undecided)} calls stay pending: nobody is at a keyboard; `ask FILE` stores them)")
+        screen.say(f"(pending calls: {len(state.undecided)}; nobody is at a keyboard, `ask FILE` stores them)")
         return
     from .keyboard import keyboard  # noqa: PLC0415 - there is no termios on Windows
     from .person import Person  # noqa: PLC0415

@@ -238,7 +238,7 @@ def ended(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_without_a_terminal_nothing_is_allowed() -> None:
     run = ended()
     assert (run.returncode, run.stderr) == (0, "")
-    assert "2 calls stay pending" in run.stdout
+    assert "pending calls: 2" in run.stdout
     assert "▸ send_mail" not in run.stdout
 
 

@@ -121,12 +121,12 @@ async def send_message(
     return f"The message to {to} is sent."
 
 
-@streaming_tool(finalize=lambda ticks: f"{len(ticks)} seconds have passed.", effects="none")
+@streaming_tool(finalize=lambda ticks: f"Seconds waited: {len(ticks)}.", effects="none")
 async def wait(seconds: Seconds) -> AsyncIterator[str]:
     """Wait for some seconds."""
     for second in range(seconds):
         await anyio.sleep(1)
-        yield f"{second + 1} of {seconds} seconds"
+        yield f"second {second + 1} of {seconds}"
 
 
 class Hit(Struct, frozen=True):
