@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
+import anyio
 from msgspec import UNSET
 
 from ..errors import InvalidCall
@@ -60,7 +61,8 @@ class Asking:
             logger.warning("authorize raised for a call of %s", valid.name, exc_info=raised)
             return Deny("it could not be decided whether this call may run")
         if self._journal is not None and announced.done:
-            await self._write(self._journal, valid, execution_id, verdict)
+            with anyio.CancelScope(shield=True):  # whoever decided was told that it counts
+                await self._write(self._journal, valid, execution_id, verdict)
         return verdict
 
     async def _write(self, journal: RunLog, valid: ValidCall, execution_id: str, verdict: Verdict) -> None:

@@ -242,6 +242,25 @@ async def test_what_was_decided_is_not_asked_again() -> None:
     assert results[2] == value(2)
 
 
+@pytest.mark.parametrize("verdict", [Allow(), Allow(value="by hand"), Deny("no")], ids=repr)
+async def test_what_was_decided_is_kept_where_everything_is_cut_off_at_once(verdict: Verdict) -> None:
+    journal, decided = memory_journal(), anyio.Event()
+
+    async def wait(question: Question) -> Verdict:
+        await question.announce(None)
+        await decided.wait()
+        return verdict
+
+    async with journal.drive("r") as run, execute_all(TOOLS, CALLS[:1], journal=run, authorize=wait).open() as events:
+        async for event in events:
+            assert isinstance(event, ApprovalRequested)
+            await run.flush()  # so that nothing else has to be written
+            decided.set()
+            break
+    again, _ = await execute(journal, CALLS[:1], authorize=ask)
+    assert not any(isinstance(event, ApprovalRequested) for event in again)
+
+
 async def test_both_versions_of_edited_arguments_are_kept() -> None:
     @tool(effects="idempotent")
     async def say(text: str) -> str:
