@@ -60,13 +60,14 @@ class Asking:
                 raise_as_it_is(announced.downstream or raised)
             logger.warning("authorize raised for a call of %s", valid.name, exc_info=raised)
             return Deny("it could not be decided whether this call may run")
-        if self._journal is not None and announced.done:
+        if self._journal is not None and (announced.done or self._journal.is_left_pending(execution_id)):
             with anyio.CancelScope(shield=True):  # whoever decided was told that it counts
                 await self._write(self._journal, valid, execution_id, verdict)
         return verdict
 
     async def _write(self, journal: RunLog, valid: ValidCall, execution_id: str, verdict: Verdict) -> None:
-        """Only what a person was asked about: what the program decides by itself, it can decide again.
+        """Only what a person was asked about, now or when the run ended: what the program decides by itself, it can
+        decide again.
 
         A value that is given is the result, and written down as that.
         """

@@ -36,7 +36,7 @@ def from_verdicts(
 
     state: the conversation that waits for them: a verdict on a call that is not `undecided` in it raises
     VerdictRefused. A call that is allowed with arguments that do not fit, or without the value that it needs, stays
-    pending, and is asked about again.
+    pending, and is asked about again. In a run that is written down, the first verdict on a call counts.
     needs: as for the desk.
     """
     for execution_id, verdict in verdicts.items():

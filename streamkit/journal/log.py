@@ -99,6 +99,11 @@ class RunLog:
         """What was decided about a call."""
         return self._calls.verdicts.get(execution_id)
 
+    def is_left_pending(self, execution_id: str) -> bool:
+        """Whether the run ended since nobody had decided about this call."""
+        state = self.conversation
+        return state is not None and state.ended == "pending" and execution_id in state.waiting
+
     def started(self, execution_id: str) -> CallStarted | None:
         """The last attempt to run a call."""
         return self._calls.started.get(execution_id)
