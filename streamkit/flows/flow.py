@@ -147,10 +147,18 @@ def flow(function: Callable[Concatenate[Sink[E], P], Coroutine[Any, Any, R]]) ->
     def make(*args: P.args, **kwargs: P.kwargs) -> Flow[E, R]:
         return _described(lambda out: function(out, *args, **kwargs), name, _place(sys._getframe(1)))
 
-    # wraps would show the sink to whoever asks for the parameters, such as the schema of a tool
+    # wraps would show the sink to whoever asks for the parameters, such as the schema of a tool, and no flow to `help`
     parameters = [parameter for parameter in signature.parameters.values() if parameter is not first]
-    make.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    made = _made_by(first.annotation, signature.return_annotation)
+    make.__signature__ = signature.replace(parameters=parameters, return_annotation=made)  # type: ignore[attr-defined]
     return make
+
+
+def _made_by(sink: Any, value: Any) -> str:
+    """The annotation `Flow[E, R]` of what makes a flow of `(Sink[E]) -> R`; as text, since it may name anything."""
+    told = [Any if each is inspect.Parameter.empty else each for each in (sink, value)]
+    sink, value = (each if isinstance(each, str) else inspect.formatannotation(each) for each in told)
+    return f"Flow[{sink.partition('[')[2].removesuffix(']') or 'Any'}, {value}]"
 
 
 def _place(frame: FrameType) -> str:

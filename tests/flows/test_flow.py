@@ -86,10 +86,23 @@ def test_the_signature_is_that_of_the_maker_not_of_the_work() -> None:
         """Fetch it."""
         return b""
 
-    assert str(inspect.signature(work)) == "(url: str, *, limit: int = 3) -> bytes"
+    assert str(inspect.signature(work)) == "(url: str, *, limit: int = 3) -> 'Flow[int, bytes]'"
     assert work.__name__ == "work"
     assert work.__doc__ == "Fetch it."
     assert not inspect.iscoroutinefunction(work)
+
+
+def test_the_signature_gives_a_flow_of_whatever_the_annotations_name() -> None:
+    @flow
+    async def as_text(out: "Sink[dict[str, int]]") -> "list[str]":
+        return []
+
+    @flow
+    async def untold(out):  # type: ignore[no-untyped-def]
+        pass
+
+    assert str(inspect.signature(as_text)) == "() -> 'Flow[dict[str, int], list[str]]'"
+    assert str(inspect.signature(untold)) == "() -> 'Flow[Any, Any]'"
 
 
 def test_a_repr_names_the_function_and_the_place_where_it_was_called() -> None:
