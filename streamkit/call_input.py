@@ -63,6 +63,7 @@ class CallInput:
         self._limit_chars = limit_chars
         self.place = place
         self.has_end_marker = has_end_marker
+        self.has_own_index = False  # one that no call had before
         self.phase = Phase.WAITING
         self.call_id = ""
         self.provider_id: str | None = None  # what the provider calls it; not call_id where that was taken already
@@ -90,6 +91,11 @@ class CallInput:
     def is_whole(self) -> bool:
         """Whether the call was said to be whole, or its text is one object by now."""
         return self.phase is Phase.READY or (self._ends_with_brace and self._scan.is_whole(self._pieces))
+
+    def is_same(self, name: str, arguments: str) -> bool:
+        """Whether a call that came whole is this one, which is whole."""
+        known = self._arguments
+        return known is not None and self.name == name and same_object(known, object_text(arguments)[0])
 
     def move(self, event: ToolInputEvent) -> ToolInputEvent:
         """Enter the phase to which an event leads. Returns the event, to be sent."""

@@ -5,7 +5,8 @@ whole (`WholeCall`). Here the pieces find their call; what a call does with them
 
 Which call a piece belongs to. That of its index; without an index that of its id; without both the one begun last. A
 new index begins a call. A used one does so only by a new id that comes with a name, by a new id or name after a whole
-object, or by the name of another known tool; a changed id alone is a repeat. First id and first name win.
+object, or by the name of another known tool; a changed id alone is a repeat. First id and first name win. A piece that
+says nothing at all begins no call.
 
 When a call is whole. When the provider says so, never because its text parses. Of a call that began with an
 `InputDelta` nobody says it: the next call ends it, or the good end of the turn. A turn that is cut leaves it
@@ -102,6 +103,8 @@ class ToolInput:
     def _feed_piece(self, part: InputDelta) -> list[ToolInputEvent]:
         events: list[ToolInputEvent] = []
         call = self._call_of(part.index, part.call_id) or self._late_index(part)
+        if call is None and not (part.text or part.call_id or part.name):
+            return events
         if call is None or _begins_another(call, part) or self._names_another_tool(call, part):
             call = self._begin(part.index, events, has_end_marker=False, custom=part.custom)
         self._name(call, part.call_id, part.name)
@@ -141,11 +144,16 @@ class ToolInput:
         return []
 
     def _feed_whole(self, part: WholeCall) -> list[ToolInputEvent]:
+        """One that is told twice, its id too, is one call: two of them have ids of their own."""
         events: list[ToolInputEvent] = []
+        text = as_text(part.arguments)
+        known = self._by_provider_id.get(part.call_id or "")
+        if known is not None and known.is_same(part.name, text):
+            return events
         call = self._begin(None, events, has_end_marker=True, custom=part.custom)
         call.opaque = part.opaque
         self._name(call, part.call_id, part.name)
-        call.take_text(as_text(part.arguments))
+        call.take_text(text)
         events += self._end(call)
         return events
 
@@ -174,15 +182,18 @@ class ToolInput:
         return self.calls[-1] if self.calls else None
 
     def _late_index(self, part: InputDelta) -> CallInput | None:
-        """The call begun last, where its first piece had no index yet, and this one says nothing of another call."""
+        """The call begun last, where its first piece had no index yet, or that of another call, and this one says
+        nothing of another call.
+        """
         last = self.calls[-1] if self.calls else None
-        if last is None or last.has_end_marker or last.is_whole or last in self.by_index.values():
+        if last is None or last.has_end_marker or last.is_whole or last.has_own_index:
             return None
         has_its_id = bool(part.call_id) and part.call_id == last.provider_id
         is_nameless = not part.name and not (part.call_id and last.provider_id)
         if not has_its_id and not is_nameless:
             return None
         self.by_index[part.index] = last
+        last.has_own_index = True
         return last
 
     def _begin(
@@ -198,6 +209,7 @@ class ToolInput:
         call = kind(len(self.calls), has_end_marker=has_end_marker, limit_chars=self._bounds.argument_chars)
         self.calls.append(call)
         if index is not None:
+            call.has_own_index = index not in self.by_index
             self.by_index[index] = call
         return call
 

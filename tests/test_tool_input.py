@@ -123,6 +123,27 @@ OSLO, ROME = '{"city":"Oslo"}', '{"city":"Rome"}'
             id="an id that is taken",
         ),
         pytest.param(
+            [piece(OSLO, 0, "a", "f"), piece("", 0, "b", "g"), piece('{"city":', 1), piece('"Rome"}', 1)],
+            [("a", "f", OSLO), ("b", "g", ROME)],
+            id="begun at the index of another call, its own index comes later",
+        ),
+        pytest.param(
+            [piece("", 1), piece(OSLO, 0, "a", "f"), piece("", 1, "", ""), InputDelta()],
+            [("a", "f", OSLO)],
+            id="what says nothing begins no call",
+        ),
+        pytest.param(
+            [
+                WholeCall("f", OSLO, "a"),
+                WholeCall("f", '{"city": "Oslo"}', "a"),
+                WholeCall("f", ROME, "a"),
+                WholeCall("f", OSLO),
+                WholeCall("f", OSLO),
+            ],
+            [("a", "f", OSLO), ("call_1_1", "f", ROME), ("call_1_2", "f", OSLO), ("call_1_3", "f", OSLO)],
+            id="a whole call that is told twice, its id too",
+        ),
+        pytest.param(
             [
                 WholeCall("f", OSLO),
                 WholeCall("f", ROME, "call_1_0"),
@@ -250,11 +271,11 @@ def test_the_next_call_does_not_end_one_that_has_an_end_of_its_own() -> None:
 
 
 def test_a_call_without_a_name_has_no_events_but_is_there() -> None:
-    calls, events = fed(piece("{}", 0, "a"), piece("", 1))
+    calls, events = fed(piece("{}", 0, "a"), piece("{", 1))
     assert events + calls.end() == []
     assert [call.record("turn_1") for call in calls.calls] == [
         ToolCall("a", "", "{}", "turn_1", 0, "the call has no name"),
-        ToolCall("call_1_1", "", "", "turn_1", 1, "the call has no name"),
+        ToolCall("call_1_1", "", "{", "turn_1", 1, "the call has no name"),
     ]
 
 
