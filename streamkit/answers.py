@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypeVar, overload
 
 import msgspec
 
@@ -20,7 +20,7 @@ from .errors import AnswerError, CutAnswer, DefinitionError, InvalidAnswer, Inva
 from .flows.flow import Flow, Sink
 from .flows.sinks import MappedSink
 from .items import History, Message, StopReason, ToolCall, user
-from .providers.model import Model, check_model_given
+from .providers.model import Model, check_model_given, check_request_given
 from .shapes.mismatch import ANSWER, excerpt
 from .shapes.shape import Shape, shape_of
 from .tools.arguments import parse, read_tree
@@ -58,8 +58,7 @@ def answer(model: Model, request: TurnRequest, type: Any, *, max_repairs: int = 
     NoAnswer, Refused and CutAnswer, none of which is asked for again, or InvalidAnswer.
     """
     check_model_given(model)
-    if not isinstance(given := cast(object, request), TurnRequest):
-        raise TypeError(f"request is a TurnRequest, such as TurnRequest((user('…'),)), not {given!r:.100}")
+    check_request_given(request)
     if max_repairs < 0:
         raise ValueError(f"max_repairs must not be negative, and is {max_repairs}")
     wanted = _Wanted(type)

@@ -21,7 +21,7 @@ from .history import unanswered
 from .items import History, Item, Tagged, ToolCall
 from .journal.log import RunLog
 from .loops import Next, Stop, loop
-from .providers.model import Model, check_model_given
+from .providers.model import Model, check_model_given, check_request_given
 from .timed_runs import check_times, run_within
 from .tool_events import Failure, RunEvent, ToolEvent, ToolResult
 from .tools.toolkit import Toolkit, check_toolkit_given
@@ -72,6 +72,8 @@ def converse(
     """
     check_model_given(model)
     check_toolkit_given(toolkit)
+    request = TurnRequest(()) if request is None else request
+    check_request_given(request)
     if not isinstance(max_concurrency, int) or max_concurrency < 1:
         raise ValueError(f"max_concurrency must be at least 1, not {max_concurrency!r}")
     budget = Budget(max_turns, max_calls, max_tokens, max_repairs)
@@ -87,7 +89,7 @@ def converse(
         running=running,
     )
     closes = closing_turn and bool(toolkit.specs)
-    steps = _Steps(model, toolkit, request or TurnRequest(()), instructions, execute, budget, closes, journal)
+    steps = _Steps(model, toolkit, request, instructions, execute, budget, closes, journal)
 
     async def run(out: Sink[RunEvent], begin: Conversation) -> Conversation:
         if begin.ended is not None and begin.turn is None:

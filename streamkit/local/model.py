@@ -25,7 +25,7 @@ import msgspec
 from ..errors import ConnectionFailed, IncompleteStream, LocalModelError
 from ..flows.flow import Flow, Sink
 from ..items import ToolOutput, ToolSpec, assistant
-from ..providers.model import Model
+from ..providers.model import Model, check_request_given
 from ..providers.openai_chat import encode_request as encode_chat_request
 from ..providers.openai_chat import openai_chat
 from ..turns import Turn, TurnEvent, TurnRequest
@@ -64,6 +64,7 @@ class LocalModel:
         )
 
     def stream_turn(self, request: TurnRequest) -> Flow[TurnEvent, Turn]:
+        check_request_given(request)
         turn = self._provider.stream_turn(for_small_model(request))
         return Flow(lambda out: self._forward(out, turn))
 

@@ -16,7 +16,7 @@ from ..tool_input import BOUNDS
 from ..turns import Turn, TurnEvent, TurnRequest
 from .client import client_of_this_loop, httpx2, new_client
 from .exchange import post
-from .model import Decoder, TurnRun, decoded
+from .model import Decoder, TurnRun, check_request_given, decoded
 from .options import HttpOptions
 from .retrying import Patience, seconds_to_wait
 
@@ -60,6 +60,7 @@ class HttpModel:
         self._own_client = None if transport is None else new_client(transport)
 
     def stream_turn(self, request: TurnRequest) -> Flow[TurnEvent, Turn]:
+        check_request_given(request)
         return Flow(lambda out: self._turn(out, request))
 
     async def _turn(self, out: Sink[TurnEvent], request: TurnRequest) -> Turn:

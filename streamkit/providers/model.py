@@ -74,6 +74,7 @@ class TurnRun:
     """
 
     def __init__(self, out: Sink[TurnEvent], model: str, request: TurnRequest, bounds: Bounds = BOUNDS) -> None:
+        check_request_given(request)
         names = [tool.name for tool in request.tools]
         may_call = request.tool_choice != "none"
         self.has_shown = False
@@ -168,6 +169,13 @@ def check_model_given(given: object) -> None:
             f"a model has stream_turn(request), and {given!r:.100} has none: make one with openai_responses('gpt-5') "
             "or its like; model('openai:gpt-5') of streamkit.providers.named makes one of a name"
         )
+
+
+def check_request_given(given: object) -> None:
+    """Raises TypeError where what a model is to be asked is no TurnRequest, but mostly its history alone."""
+    if not isinstance(given, TurnRequest):
+        kind = type(given).__name__
+        raise TypeError(f"request is a TurnRequest, such as TurnRequest((user('…'),)), not a {kind}")
 
 
 def new_turn_id() -> str:

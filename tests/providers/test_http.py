@@ -13,6 +13,7 @@ import pytest
 from anyio.abc import SocketStream
 
 from streamkit.errors import ConnectionFailed, DefinitionError, ProviderError
+from streamkit.items import user
 from streamkit.providers.client import _kept
 from streamkit.providers.http import json_bytes
 from streamkit.providers.openai_chat import openai_chat
@@ -67,6 +68,12 @@ async def test_the_key_comes_from_the_environment_when_a_turn_is_run(monkeypatch
         await model.stream_turn(REQUEST)
     assert "authorization" not in server.asked[0].headers
     assert server.asked[1].headers["authorization"] == "Bearer from-environment"
+
+
+def test_a_history_in_place_of_a_request_is_told_at_once() -> None:
+    history: Any = (user("hi"),)
+    with pytest.raises(TypeError, match=r"request is a TurnRequest, .* not a tuple"):
+        _ = openai_chat("m").stream_turn(history)
 
 
 def test_an_address_that_is_none_is_told_at_once() -> None:

@@ -448,3 +448,9 @@ async def test_a_part_that_comes_alone_is_told_to_come_in_a_list() -> None:
     with pytest.raises(TypeError, match="parts come in lists"):
         flow: Flow[TurnEvent, Turn] = Flow(lambda out: run_turn(out, "m", TurnRequest(()), parts()))
         await flow
+
+
+async def test_a_history_in_place_of_a_request_says_what_is_wanted() -> None:
+    history: Any = (user("hi"),)
+    with pytest.raises(TypeError, match=r"request is a TurnRequest, .* not a tuple"):
+        await turn_of(given(), history)
