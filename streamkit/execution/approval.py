@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from ..items import ToolCall
 from ..tools.toolkit import ValidCall
 
 logger = logging.getLogger("streamkit")
@@ -115,6 +116,15 @@ def problem_of(question: Question, verdict: Verdict) -> str | None:
     if verdict.arguments is not None and (problem := question.problem_with(verdict.arguments)) is not None:
         return f"the arguments for {question.execution_id} do not fit {call.name}: {problem}"
     return None
+
+
+def meant_instead(given: str, waiting: Mapping[str, ToolCall]) -> str:
+    """What else to say of a verdict that names no call that waits: which one it means, if it gives a call_id.
+
+    waiting: by execution id.
+    """
+    meant = next((execution_id for execution_id, call in waiting.items() if call.call_id == given), None)
+    return "" if meant is None else f": that is a call_id, the execution id is {meant}"
 
 
 def card_of(call: ValidCall) -> Card:

@@ -35,6 +35,7 @@ from .approval import (
     Verdict,
     asks_for_marked,
     card_of,
+    meant_instead,
     must_ask,
     plain_rule,
     problem_of,
@@ -196,7 +197,8 @@ class ApprovalDesk:
         if execution_id in self._early:
             raise VerdictRefused(f"{execution_id} is answered already")
         if not early:
-            raise VerdictRefused(f"nobody asks about {execution_id}")
+            asked = {each: waiting.question.call.call for each, waiting in self._open.items()}
+            raise VerdictRefused(f"nobody asks about {execution_id}{meant_instead(execution_id, asked)}")
         return None
 
     def _decide(self, execution_id: str, verdict: Verdict) -> None:

@@ -21,6 +21,7 @@ from .approval import (
     Verdict,
     asks_for_marked,
     card_of,
+    meant_instead,
     must_ask,
     plain_rule,
     problem_of,
@@ -44,7 +45,8 @@ def from_verdicts(
         if not isinstance(given, Allow | Deny | Undecided):
             raise TypeError(f"the verdict on {execution_id} is Allow(), Deny('…') or Undecided(), not {given!r}")
     if state is not None and (strange := sorted(verdicts.keys() - state.undecided.keys())):
-        raise VerdictRefused(f"no call waits for a verdict as {', '.join(strange)}")
+        instead = meant_instead(strange[0], state.undecided)
+        raise VerdictRefused(f"no call waits for a verdict as {', '.join(strange)}{instead}")
     needs = plain_rule(needs)
 
     async def authorize(question: Question) -> Verdict:

@@ -191,6 +191,8 @@ async def test_a_verdict_on_nothing_is_refused() -> None:
     def answer(desk: ApprovalDesk, event: ApprovalRequested) -> None:
         with pytest.raises(VerdictRefused, match="nobody asks about zz"):
             desk.deny("zz")
+        with pytest.raises(VerdictRefused, match=r"nobody asks about c0: that is a call_id, the execution id is t\.0"):
+            desk.allow(event.call_id)
         desk.allow("t.0")
 
     await run(desk, ("send", {"to": "Ann"}), answer=answer)

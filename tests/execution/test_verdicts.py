@@ -54,6 +54,8 @@ async def test_a_verdict_on_a_call_that_does_not_wait_is_refused() -> None:
     state = asked_for(("send", {"to": "Ann"}), ("send", {"to": "Bob"}))
     with pytest.raises(VerdictRefused, match="no call waits for a verdict as zz"):
         from_verdicts({"zz": Allow(), "t.0": Allow()}, state)
+    with pytest.raises(VerdictRefused, match=r"as c1: that is a call_id, the execution id is t\.1"):
+        from_verdicts({"c1": Allow()}, state)
     state = await settle(state, from_verdicts({"t.0": Allow()}, state))
     with pytest.raises(VerdictRefused, match=r"no call waits for a verdict as t\.0"):
         from_verdicts({"t.0": Deny("too late")}, state)
