@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from .conversation import Conversation
 from .items import Item, ProviderTool, ToolCall, ToolOutput
 from .tool_events import (
     ApprovalRequested,
@@ -90,14 +89,6 @@ class Redaction:
 
     def turn(self, turn: Turn) -> Turn:
         return msgspec.structs.replace(turn, items=tuple(self.item(item) for item in turn.items))
-
-    def conversation(self, state: Conversation) -> Conversation:
-        return msgspec.structs.replace(
-            state,
-            history=tuple(self.item(item) for item in state.history),
-            turn=state.turn and self.turn(state.turn),
-            results=tuple(self.result(result) for result in state.results),
-        )
 
     def item(self, item: T) -> T:
         """An item of a history or a turn."""

@@ -31,8 +31,10 @@ def redacted_state(state: Conversation, redaction: Redaction) -> Conversation:
     waiting = state.waiting
     seen = {key: redacted_pause(paused, waiting[key], redaction) for key, paused in state.paused.items()}
     return msgspec.structs.replace(
-        redaction.conversation(state),
+        state,
+        history=tuple(redaction.item(item) for item in state.history),
         turn=state.turn and redacted_turn(state.turn, redaction),
+        results=tuple(redaction.result(result) for result in state.results),
         paused={key: paused for key, paused in seen.items() if paused is not None},
     )
 
