@@ -6,7 +6,9 @@
 """
 
 import asyncio
+import functools
 import gc
+import inspect
 import itertools
 import logging
 import selectors
@@ -84,6 +86,19 @@ def in_ticks(backend: str, main: Callable[[], Awaitable[None]]) -> None:
         anyio.run(guarded, backend=backend, backend_options=options)
     finally:
         gc.unfreeze()
+
+
+def ticking(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """The test, in ticks on each backend: what strikes at which moment is the same however busy the machine is."""
+
+    @functools.wraps(test)
+    def run(anyio_backend: str, **fixtures: Any) -> None:
+        in_ticks(anyio_backend, functools.partial(test, **fixtures))
+
+    backend = inspect.Parameter("anyio_backend", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = [backend, *inspect.signature(test).parameters.values()]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run
 
 
 def after_ticks(ticks: float, function: Callable[[], object]) -> asyncio.TimerHandle:

@@ -20,6 +20,7 @@ from streamkit.mcp import Connection, Progress
 from streamkit.testing.leftovers import nothing_left
 from streamkit.tool_events import Failure, ToolStarted, Value
 
+from ..attacks import ticking
 from ..calling import GUARD_SECONDS, collect, intermediates
 from .servers import MODES, Context, Mode, Send, calls, child, client, is_running, listed, server, written_out
 
@@ -270,8 +271,9 @@ async def test_what_a_server_calls_itself_stays_on_one_line() -> None:
         assert connection.name == ("good [31mERROR bad" + "!" * 500)[:100]
 
 
+@ticking
 async def test_a_time_limit_of_the_client_is_a_timeout() -> None:
-    limited = Client(server(hang=hang), read_timeout_seconds=0.05)
+    limited = Client(server(hang=hang), read_timeout_seconds=1000)
     async with Connection(limited) as connection:
         _, (result,) = await collect(execute_all(await connection.toolkit(), calls("hang")))
     assert isinstance(result, Failure)

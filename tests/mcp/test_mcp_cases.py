@@ -17,6 +17,7 @@ from streamkit.tool_events import Failure, Intermediate, Output, ToolEvent, Tool
 from streamkit.tools.decorators import tool
 from streamkit.tools.toolkit import Toolkit
 
+from ..attacks import ticking
 from ..calling import GUARD_SECONDS, call, collect
 from .servers import MODES, Context, Mode, Send, calls, child, client, server, text, written_out
 
@@ -70,10 +71,11 @@ async def test_progress_is_shown_as_events_of_its_call(mode: Mode) -> None:
                 assert result.text == "done"
 
 
+@ticking
 async def test_progress_is_a_sign_of_life_and_does_not_move_the_absolute_limit() -> None:
     async def ticks(context: Context, arguments: dict[str, Any]) -> str:
         for number in range(arguments["count"]):
-            await anyio.sleep(0.1)
+            await anyio.sleep(1000)
             await context.session.report_progress(number + 1)
         return "done"
 
@@ -82,15 +84,15 @@ async def test_progress_is_a_sign_of_life_and_does_not_move_the_absolute_limit()
         raise AssertionError
 
     served = server(ticks=ticks, silent=silent)
-    async with Connection(served, idle_timeout_seconds=0.8, timeout_seconds=GUARD_SECONDS) as connection:
+    async with Connection(served, idle_timeout_seconds=8000, timeout_seconds=500_000) as connection:
         toolkit = await connection.toolkit()
-        hasty = dataclasses.replace(toolkit["ticks"], name="hasty", timeout_seconds=1.2)
+        hasty = dataclasses.replace(toolkit["ticks"], name="hasty", timeout_seconds=12_500)
         toolkit |= Toolkit(hasty)
         wanted = [call("ticks", {"count": 12}), call("hasty", {"count": 10_000}), call("silent")]
         _, (alive, too_long, too_silent) = await collect(execute_all(toolkit, wanted))
     assert isinstance(alive, Value)
-    assert told(too_long) == ("timeout", "hasty did not finish within 1.2 seconds.")
-    assert told(too_silent) == ("idle_timeout", "silent gave no sign of life for 0.8 seconds.")
+    assert told(too_long) == ("timeout", "hasty did not finish within 12500 seconds.")
+    assert told(too_silent) == ("idle_timeout", "silent gave no sign of life for 8000 seconds.")
 
 
 def told(result: ToolResult) -> tuple[str, str]:
