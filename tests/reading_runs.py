@@ -11,7 +11,7 @@ from streamkit.tool_events import RunEvent
 from streamkit.tools.decorators import tool
 from streamkit.tools.toolkit import Toolkit
 
-from .calling import collect
+from .calling import GUARD_SECONDS, collect
 
 ran: list[str] = []
 
@@ -42,7 +42,7 @@ GO = (user("go"),)
 
 
 async def seen(flow: Flow[RunEvent, Conversation], *pending: str) -> tuple[list[RunEvent], Conversation]:
-    with anyio.fail_after(20):
+    with anyio.fail_after(GUARD_SECONDS):
         collected, state = await collect(flow)
     check_grammar(collected, pending=pending)
     if state.turn is None:

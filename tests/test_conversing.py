@@ -23,7 +23,7 @@ from streamkit.tools.tool import ToolContext
 from streamkit.tools.toolkit import Toolkit
 from streamkit.turns import ToolInputAbandoned, TurnRequest, TurnStarted
 
-from .calling import last_text
+from .calling import GUARD_SECONDS, last_text
 from .reading_runs import GO, KIT, ran, read, seen, send
 
 
@@ -127,7 +127,7 @@ async def test_what_a_run_has_used_counts_after_its_process_died(
 async def test_one_call_of_a_run_is_stopped() -> None:
     running = Running()
     model = ScriptedModel([call("hang"), call("read")], ["Then without."])
-    with anyio.fail_after(20):
+    with anyio.fail_after(GUARD_SECONDS):
         async with converse(model, KIT, GO, running=running).open() as events:
             async for event in events:
                 if isinstance(event, ToolStarted) and event.tool == "hang":

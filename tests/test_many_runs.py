@@ -9,6 +9,8 @@ from streamkit.journal.log import RunLog
 from streamkit.journal.memory import memory_journal
 from streamkit.turns import TextDelta
 
+from .calling import GUARD_SECONDS
+
 MOST_BLOCKS_OF_A_CALL, MOST_BLOCKS_OF_A_RUN = 0.5, 5
 """Left on average: what the test runner does meanwhile counts, too. A run holds some hundred blocks."""
 MOST_SUSPENDED = 5
@@ -39,7 +41,7 @@ def check_nothing_left(before: Held, after: Held, most_blocks: float) -> None:
 async def test_what_is_shown_after_a_silence_is_written_as_soon_as_the_first() -> None:
     journal = memory_journal()
     async with journal.drive("r") as run:
-        with anyio.fail_after(10):
+        with anyio.fail_after(GUARD_SECONDS):
             for shown in range(1, 4):
                 assert run.show(TextDelta("a")) is None
                 await journal.store.wait("r", after=shown)

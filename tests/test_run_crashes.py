@@ -202,7 +202,7 @@ class FailingTogether(MemoryStore):
 
 async def test_a_store_that_fails_at_two_places_of_a_run_is_one_error() -> None:
     store = FailingTogether()
-    with pytest.raises(JournalError, match="the disk is full"), anyio.fail_after(10):
+    with pytest.raises(JournalError, match="the disk is full"), anyio.fail_after(GUARD_SECONDS):
         async with Journal(store).drive("r") as run:
             store.is_broken = True
             assert run.show(TextDelta("a")) is None

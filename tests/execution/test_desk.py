@@ -33,6 +33,7 @@ from streamkit.tool_events import (
 from streamkit.tools.decorators import tool
 from streamkit.tools.toolkit import Toolkit
 
+from ..calling import GUARD_SECONDS
 from ..gated_tools import BODILESS, TOOLS, calls, sent
 
 
@@ -49,7 +50,7 @@ async def run(
 ) -> tuple[list[ToolEvent], tuple[ToolResult, ...]]:
     """Execute calls at a desk; each question is answered when it is seen."""
     seen: list[ToolEvent] = []
-    with anyio.fail_after(20):
+    with anyio.fail_after(GUARD_SECONDS):
         async with execute_all(TOOLS, calls(*asked), authorize=desk.authorize).open() as events:
             async for event in events:
                 seen.append(event)

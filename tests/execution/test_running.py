@@ -31,6 +31,8 @@ from streamkit.tools.decorators import streaming_tool, tool
 from streamkit.tools.reducers import Reducer, count
 from streamkit.tools.toolkit import Toolkit
 
+from ..calling import GUARD_SECONDS
+
 cleaned: list[str] = []
 
 
@@ -75,7 +77,7 @@ async def run(
     running: Running, asked: list[ToolCall], when: Callable[[ToolEvent], object], limit: int = 8
 ) -> tuple[list[ToolEvent], tuple[ToolResult, ...]]:
     seen: list[ToolEvent] = []
-    with anyio.fail_after(20):
+    with anyio.fail_after(GUARD_SECONDS):
         async with execute_all(TOOLS, asked, running=running, max_concurrency=limit).open() as events:
             async for event in events:
                 seen.append(event)
@@ -215,7 +217,7 @@ async def test_a_plain_function_may_go_on_and_the_model_is_told() -> None:
     @tool
     def block() -> str:
         """Block a thread."""
-        stop.wait(20)
+        stop.wait(GUARD_SECONDS)
         return "late"
 
     running = Running()

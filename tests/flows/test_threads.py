@@ -12,7 +12,8 @@ import pytest
 
 from streamkit.flows.threads import AHEAD, iterate_in_thread, run_in_thread
 
-GUARD_SECONDS = 20
+from ..calling import GUARD_SECONDS
+
 user: ContextVar[str] = ContextVar("user", default="nobody")
 
 
@@ -67,7 +68,7 @@ def test_a_thread_left_behind_does_not_keep_the_process() -> None:
             "from streamkit.flows.threads import run_in_thread\n"
             "async def main():\n"
             "    with anyio.move_on_after(0.01):\n"
-            "        await run_in_thread(lambda: time.sleep(60), name='t')\n"
+            "        await run_in_thread(lambda: time.sleep(1000), name='t')\n"
             f"anyio.run(main, backend={backend!r})\n"
         )
         subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, timeout=GUARD_SECONDS)

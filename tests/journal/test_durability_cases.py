@@ -21,9 +21,10 @@ from streamkit.tools.reducers import count
 from streamkit.tools.toolkit import Toolkit
 from streamkit.turns import TextDelta
 
+from ..calling import GUARD_SECONDS
+
 ran: list[str] = []
 GO = (user("go"),)
-GUARD_SECONDS = 20
 
 Open = Callable[[], Journal]
 """Opens a journal again, as another process would."""

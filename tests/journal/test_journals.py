@@ -19,6 +19,8 @@ from streamkit.journal.memory import MemoryStore, memory_journal
 from streamkit.tool_events import Failure, Intermediate, Pending, Value
 from streamkit.turns import TextDelta, Turn, TurnEnded
 
+from ..calling import GUARD_SECONDS
+
 START = Conversation((user("Pay and read"),))
 
 
@@ -131,7 +133,7 @@ async def test_a_state_that_is_kept_back_is_written_soon() -> None:
     store = WatchedStore()
     async with Journal(store, events=False).drive("r") as run:
         await run.save(await pay_both(run))
-        with anyio.fail_after(10):
+        with anyio.fail_after(GUARD_SECONDS):
             await run.until_kept()
         await run.flush()
         assert store.given[-1] == (False, ["StateSaved"])
@@ -377,7 +379,7 @@ async def test_an_event_is_written_soon_even_when_nothing_follows() -> None:
     journal = memory_journal()
     async with journal.drive("r") as run:
         await show(run, "a")
-        with anyio.fail_after(10):
+        with anyio.fail_after(GUARD_SECONDS):
             await journal.store.wait("r", after=1)
         assert [type(each.entry) for each in await journal.store.read("r", after=1)] == [Shown]
 

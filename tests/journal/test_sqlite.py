@@ -112,7 +112,7 @@ async def test_a_store_that_is_dropped_leaves_nothing_open(path: Path) -> None:
         await anyio.to_thread.run_sync(join_threads)
     if sys.platform == "linux":
         opened = [os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if exists(name)]
-        assert not [name for name in opened if "runs.db" in name]
+        assert not [name for name in opened if name.startswith(str(path))]
 
 
 def exists(descriptor: str) -> bool:

@@ -198,7 +198,10 @@ async def test_each_call_has_an_execution_id_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-async def test_over_stdio_it_is_a_process_that_speaks_and_ends_with_its_client(backend: str, tmp_path: Path) -> None:
+async def test_over_stdio_it_is_a_process_that_speaks_and_ends_with_its_client(
+    backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT", GUARD_SECONDS)  # it ends by itself, or fails
     log = tmp_path / "log"
     with anyio.fail_after(GUARD_SECONDS):
         client = Client(child("serving_child", backend, str(log)))

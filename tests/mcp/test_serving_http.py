@@ -105,6 +105,6 @@ async def test_it_is_mounted_in_an_application_together_with_its_lifespan() -> N
 
 async def test_a_page_of_another_site_may_not_call_it() -> None:
     with served(Tools().app) as url:
-        async with httpx2.AsyncClient() as client:
+        async with httpx2.AsyncClient(timeout=GUARD_SECONDS) as client:
             answer = await client.post(f"{url}/mcp", json={}, headers={"origin": "https://example.org"})
     assert answer.status_code == 403

@@ -30,6 +30,8 @@ from streamkit.turns import (
     TurnStarted,
 )
 
+from ..calling import GUARD_SECONDS
+
 REQUEST = TurnRequest((user("hi"),))
 WITH_TOOL = TurnRequest((user("hi"),), (ToolSpec("f", "", {}),))
 CALL = [ToolInputStart("a", "f"), ToolInputDelta("a", "{}")]
@@ -108,7 +110,7 @@ async def test_parts_that_go_on_after_the_end_are_not_waited_for_but_closed() ->
         finally:
             closed = True
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(GUARD_SECONDS):
         turn = await turn_of(parts())
     assert (turn.text, turn.stop_reason, closed) == ("a", "stop", True)
 

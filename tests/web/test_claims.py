@@ -24,6 +24,7 @@ from streamkit.tool_events import RunEvent
 from streamkit.tools.decorators import tool
 from streamkit.web import RunRequest, WebApp, app
 
+from ..calling import GUARD_SECONDS
 from ..wire.ui_client import UiClient
 from .asgi import Exchange, asking
 from .serving import JSON, Agent, json_request, of_header, post, posting
@@ -302,7 +303,7 @@ async def test_a_run_that_was_cut_off_before_it_asked_may_come_again(target: str
 
 async def until_taken(asked: WebApp, target: str, yes: Json) -> None:
     """A run in the background ends a moment after its client has left."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(GUARD_SECONDS):
         while (await post(asked, target, yes, ANN)).status == 409:
             await anyio.lowlevel.checkpoint()
 

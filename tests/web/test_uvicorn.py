@@ -89,7 +89,7 @@ def stands_still(url: str, run: Pours) -> int:
     while rounds < 50:
         rounds = rounds + 1 if sent == run.sent else 0
         sent = run.sent
-        assert httpx2.get(f"{url}/runs/nobody").status_code == 404
+        assert httpx2.get(f"{url}/runs/nobody", timeout=PATIENCE_SECONDS).status_code == 404
     return sent
 
 
@@ -154,4 +154,5 @@ def test_a_run_that_is_written_down_is_picked_up_over_another_connection() -> No
         frames = whole.text.split("\n\n")[:-1]
         assert [frame.split("\n")[0] for frame in frames] == [f"id: {number + 1}" for number in range(len(frames))]
         assert json.loads(frames[-1].split("data: ")[1])["type"] == "finish"
-        assert httpx2.get(target, headers={"last-event-id": str(len(frames))}).status_code == 204
+        after = {"last-event-id": str(len(frames))}
+        assert httpx2.get(target, headers=after, timeout=PATIENCE_SECONDS).status_code == 204
