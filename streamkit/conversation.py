@@ -92,7 +92,7 @@ class Conversation(msgspec.Struct, frozen=True):
         if self.turn is None:
             return {}
         done = {result.call_id for result in self.results if not isinstance(result, Pending)}
-        return {f"{call.turn_id}.{call.place}": call for call in self.turn.calls if call.call_id not in done}
+        return {call.local_id: call for call in self.turn.calls if call.call_id not in done}
 
     @property
     def undecided(self) -> dict[str, ToolCall]:

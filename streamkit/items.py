@@ -76,6 +76,11 @@ class ToolCall(Tagged, frozen=True):
     custom: bool = False
     opaque: Opaque | None = None
 
+    @property
+    def local_id(self) -> str:
+        """Its execution id within its own run; inside another call, the id of that call stands before it."""
+        return f"{self.turn_id}.{self.place}"
+
 
 class ToolOutput(Tagged, frozen=True):
     """What the model is told of one of its calls. failed: the text says what went wrong.

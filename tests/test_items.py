@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from streamkit.items import History, image, user
+from streamkit.items import History, ToolCall, image, user
 
 JPEG = b"\xff\xd8\xff\xe0rest"
 
@@ -38,3 +38,7 @@ def test_what_is_no_text_is_no_message() -> None:
         user(["Hi"])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"a picture is image\(data\) or image\('https://…'\), not a bytes"):
         user("What is this?", JPEG)  # type: ignore[arg-type]
+
+
+def test_the_local_id_of_a_call_names_its_turn_and_its_place_there() -> None:
+    assert ToolCall("a", "f", "{}", "turn_1", 2).local_id == "turn_1.2"

@@ -145,7 +145,7 @@ def going_on(state: object) -> Iterator[None]:
 
 def paused_call(call: ToolCall) -> Paused | None:
     """Where a call stood when it ran before, if it is one that goes on."""
-    return _paused.get().get(f"{call.turn_id}.{call.place}")
+    return _paused.get().get(call.local_id)
 
 
 def _digest(told: Sequence[object]) -> str:

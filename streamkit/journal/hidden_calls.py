@@ -60,6 +60,6 @@ def _redacted_item(item: T, redaction: Redaction) -> T:
 
 def as_it_ran(call: ToolCall, waits: Collection[str]) -> ToolCall:
     """A call of a turn that was found again: what was hidden stops none that has run. waits: those that have not."""
-    if call.problem == HIDDEN and f"{call.turn_id}.{call.place}" not in waits:
+    if call.problem == HIDDEN and call.local_id not in waits:
         return msgspec.structs.replace(call, problem=None)
     return call

@@ -170,7 +170,7 @@ class RunLog:
         results: of those that shall not run, also not when somebody goes on after a crash.
         """
         found, self._found, self._saved = self._found, None, None
-        execution_ids = {call.call_id: f"{call.turn_id}.{call.place}" for call in turn.calls}
+        execution_ids = {call.call_id: call.local_id for call in turn.calls}
         taken = TurnTaken(redacted_turn(turn, self._redaction))
         finished = [self._finish(execution_ids[result.call_id], result, 0.0) for result in results]
         try:

@@ -66,7 +66,7 @@ class Unclosed:
                 yield TurnRestarted(GONE)
             return
         for call in taken.calls:
-            execution_id = f"{call.turn_id}.{call.place}"
+            execution_id = call.local_id
             done, begun = finished.get(execution_id), started.get(execution_id)
             if done is None or call.call_id in self._ended:
                 continue

@@ -123,10 +123,11 @@ class AgUiEncoder:
         if self._is_over:
             return b""
         waiting: dict[str, ToolCall] = {}
-        if isinstance(
-            state, Conversation
-        ):  # what is paused cannot go on from messages, which do not tell where it stood
+        about: dict[str, Any] = {}
+        if isinstance(state, Conversation):
+            # What is paused cannot go on from messages, which do not tell where it stood.
             waiting = {key: call for key, call in state.waiting.items() if key not in state.paused}
+            about["result"] = {"ended": state.ended, "turns": state.turns}
         named = self._named(waiting)
         answers = [wire_id for wire_id, call in named if call.name in self._client_tools]
         asked = {wire_id: call for wire_id, call in named if call.name not in self._client_tools}
@@ -137,9 +138,6 @@ class AgUiEncoder:
         elif answers:
             outcome["pendingToolCallIds"] = answers
         closed = self._runs.close_all(kept={*asked, *answers}, suspended=bool(asked))
-        about: dict[str, Any] = {}
-        if isinstance(state, Conversation):
-            about["result"] = {"ended": state.ended, "turns": state.turns}
         return closed + self._finished(outcome=outcome, **about)
 
     def error(self, error: BaseException) -> bytes:
@@ -227,8 +225,7 @@ class AgUiEncoder:
 
     def _interrupt(self, wire_id: str, call: ToolCall) -> dict[str, Any]:
         sealed = None if self._seal is None else self._seal.of_call(self._run["threadId"], wire_id, call)
-        execution_id = f"{call.turn_id}.{call.place}"
-        return interrupt(wire_id, call, self._asked.get(wire_id) or Asked(execution_id), sealed)
+        return interrupt(wire_id, call, self._asked.get(wire_id) or Asked(call.local_id), sealed)
 
     def _finished(self, **about: Any) -> bytes:
         self._is_over = True

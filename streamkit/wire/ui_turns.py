@@ -47,7 +47,7 @@ class StepTaken:
         self._calls = {item.call_id: item for item in items if isinstance(item, ToolCall)}
         if calls:
             self.turn = msgspec.structs.replace(self.turn, turn_id=self._calls[calls[0].call_id].turn_id)
-        self.waiting = {_execution_id(self._calls[call.call_id]): call for call in asked}
+        self.waiting = {self._calls[call.call_id].local_id: call for call in asked}
 
     def verdicts(self, seal: Seal | None, chat_id: str) -> dict[str, Verdict]:
         """What was decided about the calls that wait. Raises MessagesRefused for one that was not asked about."""
@@ -70,7 +70,7 @@ def _kept_items(
     told = {call.call_id: call.tool for call in calls if call.state != "input-streaming"}
     if told != {call_id: call.name for call_id, call in known.items()} or len(told) < len(calls):
         return None
-    if any(_execution_id(known[call.call_id]) != _question_of(call) for call in asked):
+    if any(known[call.call_id].local_id != _question_of(call) for call in asked):
         return None
     return tuple(kept)
 
@@ -85,10 +85,6 @@ def _items(
         _call(part, turn_id, places[part.call_id]) if isinstance(part, CallPart) else _said(part) for part in parts
     ]
     return tuple(item for item in items if item is not None)
-
-
-def _execution_id(call: ToolCall) -> str:
-    return f"{call.turn_id}.{call.place}"
 
 
 def _question_of(call: CallPart) -> str:
