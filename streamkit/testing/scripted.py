@@ -5,14 +5,7 @@
         lambda request: [f"I was asked with {len(request.history)} items."],
     )
 
-A turn is a list of parts, or a function of the request that gives one. A part is
-
-- text: a piece of the answer
-- `call(…)`: a tool call, cut into pieces; `interleave(call(…), call(…))`: several, their pieces in turn
-- `stop(reason)`: the end of the turn; without one it ends well
-- an exception: raised here
-- an async function without parameters: awaited here; `anyio.sleep_forever` hangs
-- any part of a decoder, such as `ReasoningDelta` or `UsageReported`: as it is
+What may stand in a script is said by the class.
 """
 
 from __future__ import annotations
@@ -85,10 +78,19 @@ def stop(reason: StopReason, word: str | None = None) -> Finished:
 
 
 class ScriptedModel:
-    """A `Model` that plays one scripted turn for each request.
+    """A `Model` that plays one scripted turn for each request, from the first turn on, whatever the history is.
+
+    A turn is a list of parts, or a function of the request that returns one. A part is
+
+    - text: a piece of the answer
+    - `call(…)`: a tool call, cut into pieces; `interleave(call(…), call(…))`: several, their pieces in turn
+    - `stop(reason)`: the end of the turn, such as `stop("length")`; without one it ends well
+    - an exception: raised here
+    - an async function without parameters: awaited here; `anyio.sleep_forever` hangs
+    - any part of a decoder (`streamkit.backends`), such as `ReasoningDelta` or `UsageReported`: as it is
 
     requests: deep copies of what it was asked, in order. Raises AssertionError in a turn for which there is no script,
-    and TypeError for what is no turn or no part of one.
+    and TypeError for anything that is not a turn, or not a part of one.
     """
 
     def __init__(self, *turns: ScriptTurn, name: str = "scripted") -> None:
