@@ -2,6 +2,7 @@
 
 There is no standard. An error is an object under `error`, or the whole body; its text is `message`, or `detail`, or the
 error itself; its `code` is a word, or the HTTP status that the provider would have sent, had it not begun to stream.
+MiniMax puts a `base_resp` into every answer, whose `status_code` is 0 where all went well.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ..codec.surrogates import whole
 from ..errors import ProviderError
 
 LONGEST_MESSAGE = 1000
-_KEYS_OF_ERRORS = ("error", "errors", "detail", "error_message", "error_msg")
+_KEYS_OF_ERRORS = ("error", "errors", "detail", "error_message", "error_msg", "error_code")
 _NAME_OF_ERROR = re.compile(r"(?i)(error|exception)$")
 DEEPEST_WORDS = 20
 """So deep inside of an error its words are looked for; known ones have them two levels down."""
@@ -48,7 +49,13 @@ def tells_an_error(told: object) -> bool:
         return True
     if not kinds and any(isinstance(words := told.get(key), str) and words for key in ("message", "msg")):
         return True  # of gateways, and all that they say
-    return bool(any(map(told.get, _KEYS_OF_ERRORS)) or told.get("status") == "error" or _exception_in(told))
+    is_told = any(map(told.get, _KEYS_OF_ERRORS)) or tells_a_fault(told.get("base_resp"))
+    return bool(is_told or told.get("status") == "error" or _exception_in(told))
+
+
+def tells_a_fault(base: object) -> bool:
+    """Whether the `base_resp` of MiniMax says that something went wrong."""
+    return isinstance(base, dict) and bool(base.get("status_code"))
 
 
 def shortened(words: str) -> str:
@@ -70,7 +77,8 @@ def _innermost(told: object) -> object:
     told = _single(told)
     if not isinstance(told, dict):
         return told
-    return told.get("error") or told.get("errors") or told.get(_exception_in(told) or "") or told
+    keys = ("error", "errors", _exception_in(told) or "", "base_resp")
+    return next((inner for inner in map(told.get, keys) if inner), told)
 
 
 def _words(told: object, levels: int = DEEPEST_WORDS) -> str:
@@ -84,7 +92,7 @@ def _words(told: object, levels: int = DEEPEST_WORDS) -> str:
         return ""
     kinds = [word for key in ("type", "code") if isinstance(word := told.get(key), str) and word]
     kind = next((word for word in kinds if word != "error"), "")  # which says nothing
-    keys = ("message", "msg", "detail", "error_message", "error_msg")
+    keys = ("message", "msg", "detail", "error_message", "error_msg", "status_msg")
     words = next((found for key in keys if (found := _words(told.get(key), levels - 1))), "")
     return f"{words} ({kind})" if words and kind else words or kind
 
@@ -99,6 +107,6 @@ def _written(told: object) -> str:
 def _status(told: object) -> int | None:
     for key in ("status_code", "code"):
         code = told.get(key) if isinstance(told, dict) else None
-        if isinstance(code, int) and 400 <= code < 600:
-            return code
+        if isinstance(code, int | str) and re.fullmatch(r"[45]\d\d", str(code)):
+            return int(code)
     return None

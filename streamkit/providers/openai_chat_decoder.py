@@ -1,28 +1,29 @@
 """The decoder of streamed chat completions.
 
 What is known of these servers: most send a `finish_reason` and then `[DONE]`, some only one of them; usage comes with
-any chunk, in a choice, or in `x_groq`; reasoning has three fields, and some send two of them; errors come as an object
-in the stream, as an event or a field of their own, or as a bare body. Gemini, which also speaks like this, puts what it
-wants back with a call or a text beside it, into `extra_content`.
+any chunk, in a choice, or in `x_groq`; errors come as an object in the stream, in a choice, as an event or a field of
+their own, or as a bare body. Gemini, which also speaks like this, puts what it wants back with a call or a text beside
+it, into `extra_content`.
 Source: the API reference of OpenAI, "Chat Completions, streaming events"; streams recorded of two dozen servers.
 """
 
 from __future__ import annotations
 
-import itertools
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from ..codec.surrogates import whole
 from ..items import UnknownItem
-from ..parts import InputDelta, InputOpaque, Part, ReasoningOpaque, TextOpaque, UsageReported
+from ..parts import InputDelta, InputOpaque, Part, TextOpaque, UsageReported
 from ..tool_input import as_text
 from ..turns import ReasoningDelta, RefusalDelta, TextDelta
 from .dialect import DialectDecoder
-from .failures import parsed, provider_error
+from .failures import parsed, provider_error, tells_a_fault
 from .odd_fields import text_or_none
+from .openai_chat_reasoning import ReasoningReader
 from .openai_chat_wire import (
+    DIALECT,
     KEPT_UNREAD,
     NO_DELTA,
     STREAMED,
@@ -31,11 +32,10 @@ from .openai_chat_wire import (
     Chunk,
     Delta,
     Function,
+    pieces_of,
     usage_of,
 )
 from .stop_words import graver
-
-DIALECT = "openai_chat"
 
 _MARK_OF_THOUGHT = {"google": {"thought": True}}
 _OPENS_THOUGHT, _CLOSES_THOUGHT = "<thought>", "</thought>"
@@ -48,8 +48,7 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
         super().__init__(Chunk)
         self._stop_word: str | None = None
         self._called_late = False  # behind the reason to stop, so that it may have been cut
-        self._reasoning_field: str | None = None  # where reasoning came from, once that is noted
-        self._details: list[dict[str, Any]] = []
+        self._reasoning = ReasoningReader(self.halves)
         self._in_thought = False
         self._has_text = False  # in deltas
 
@@ -59,7 +58,8 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
                 continue
             delta = choice.delta or self._message_of(choice, parts)
             if (
-                delta.reasoning_content or delta.reasoning or delta.reasoning_details or self._in_thought
+                delta.reasoning_content or delta.reasoning or delta.reasoning_text or delta.reasoning_opaque
+                or delta.reasoning_details or delta.thinking or delta.thinking_blocks or self._in_thought
                 or delta.refusal or delta.function_call or delta.extra_content
                 or delta.annotations or delta.audio or delta.images or delta.executed_tools
             ):  # fmt: skip
@@ -73,15 +73,15 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
                     self._read_content_parts(content, parts)
             if delta.tool_calls:
                 self._called_late = self._stop_word is not None
-                for piece in delta.tool_calls:
+                for piece in pieces_of(delta):
                     call = piece.function
                     if call is None or call.name or piece.id or piece.extra_content or type(call.arguments) is not str:
                         _read_odd_piece(piece, parts)
                     else:
                         parts.append(InputDelta(call.arguments, piece.index))
-            if choice.finish_reason:
-                self._read_stop(choice, choice.finish_reason, parts)
-        if chunk.usage or chunk.error or not chunk.choices or chunk.x_groq is not None:
+            if choice.finish_reason or choice.usage or choice.error:
+                self._read_end_of_choice(choice, parts)
+        if chunk.usage or chunk.error or not chunk.choices or chunk.x_groq is not None or chunk.base_resp is not None:
             self._read_rest_of_chunk(chunk, data, parts)
 
     def _message_of(self, choice: Choice, parts: list[Part]) -> Delta:
@@ -97,8 +97,9 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
             return Delta(tool_calls=delta.tool_calls)
         return delta
 
-    def _read_stop(self, choice: Choice, word: str, parts: list[Part]) -> None:
-        if word != "null":
+    def _read_end_of_choice(self, choice: Choice, parts: list[Part]) -> None:
+        word = choice.finish_reason
+        if word and word != "null":
             self._stop_word = graver(self._stop_word, word)
             self._called_late = False
         _report_usage(choice.usage, parts)
@@ -109,15 +110,15 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
         _report_usage(chunk.usage, parts)
         if chunk.x_groq is not None:
             _report_usage(chunk.x_groq.usage, parts)
-        if chunk.error:
-            self.fail(provider_error(chunk.error), parts)
-        elif chunk.choices is None and not chunk.usage and chunk.x_groq is None:
+        error = chunk.error or (chunk.x_groq is not None and chunk.x_groq.error)
+        if error:
+            self.fail(provider_error(error), parts)
+        elif tells_a_fault(chunk.base_resp) or (chunk.choices is None and not chunk.usage and chunk.x_groq is None):
             self.read_unknown(parsed(data), parts)
 
     def _read_more_of_delta(self, delta: Delta, parts: list[Part]) -> None:
         """What is not text or calls; takes out of the delta the content that it has read."""
-        if delta.reasoning_content or delta.reasoning or delta.reasoning_details:
-            self._read_reasoning(delta, parts)
+        self._reasoning.read(delta, parts)
         if delta.refusal:
             parts.append(RefusalDelta(str(delta.refusal)))
         for field in KEPT_UNREAD:
@@ -133,30 +134,6 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
             delta.content = None
             parts.append(TextOpaque({"extra_content": delta.extra_content}, DIALECT))
 
-    def _read_reasoning(self, delta: Delta, parts: list[Part]) -> None:
-        """The same text in two fields counts once."""
-        text = delta.reasoning_content or delta.reasoning
-        if text and type(text) is str:
-            parts.append(ReasoningDelta(text))
-            self._note_field("reasoning_content" if delta.reasoning_content else "reasoning", parts)
-        if isinstance(delta.reasoning_details, list):
-            details = [detail for detail in delta.reasoning_details if isinstance(detail, dict)]
-            self._details += details
-            for detail in () if text else details:
-                self._show_detail(detail, parts)
-
-    def _show_detail(self, detail: dict[str, Any], parts: list[Part]) -> None:
-        kind: Literal["trace", "summary"] = "trace" if isinstance(detail.get("text"), str) else "summary"
-        text = detail.get("text" if kind == "trace" else "summary")
-        if isinstance(text, str) and (text := self.halves.mend(kind, text)):
-            parts.append(ReasoningDelta(text, kind))
-
-    def _note_field(self, field: str, parts: list[Part]) -> None:
-        """Reasoning goes back into the field that it came from."""
-        if self._reasoning_field is None:
-            self._reasoning_field = field
-            parts.append(ReasoningOpaque({"field": field}, DIALECT))
-
     def _read_thought(self, content: str, delta: Delta, parts: list[Part]) -> None:
         """Gemini marks content that is a thought, and puts tags around it besides."""
         match delta.extra_content:
@@ -171,17 +148,14 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
                 parts.append(ReasoningDelta(thought))
 
     def _read_content_parts(self, content: object, parts: list[Part]) -> None:
-        """Content as a list: text, and thinking that is a list of text itself."""
+        """Content as a list: text, and reasoning."""
         for part in content if isinstance(content, list) else [content]:
             match part:
-                case str(text) | {"type": "text", "text": str(text)}:
+                case str(text) | {"type": "text" | "output_text", "text": str(text)}:
                     parts.append(TextDelta(text))
-                case {"type": "thinking", "thinking": list(thoughts)}:
-                    for thought in thoughts:
-                        if isinstance(thought, dict) and thought.get("text"):
-                            parts.append(ReasoningDelta(str(thought["text"])))
-                            self._note_field("content", parts)
-                case _:
+                case {"text": str(text), **rest} if "type" not in rest:
+                    parts.append(TextDelta(text))
+                case _ if not self._reasoning.read_content_part(part, parts):
                     parts.append(UnknownItem(part))
 
     def mend(self, chunk: Chunk) -> None:
@@ -197,14 +171,16 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
         for field in KEPT_UNREAD:
             setattr(delta, field, whole(getattr(delta, field)))
         delta.extra_content = whole(delta.extra_content)
+        delta.reasoning_opaque = whole(delta.reasoning_opaque)
         if isinstance(delta.function_call, dict):
             delta.function_call = self._mended_text("arguments", "function_call", delta.function_call)
-        for piece in delta.tool_calls or ():
+        for piece in pieces_of(delta):
             piece.id = whole(piece.id)
             piece.extra_content = whole(piece.extra_content)
+            call: CallPiece | Function = piece.function or piece
+            call.name, call.arguments = whole(call.name), self.mended(piece.index, call.arguments)
             if piece.function is not None:
-                piece.function.name = whole(piece.function.name)
-                piece.function.arguments = self.mended(piece.index, piece.function.arguments)
+                piece.function.parameters = whole(piece.function.parameters)
             if isinstance(piece.custom, dict):
                 piece.custom = self._mended_text("input", piece.index, piece.custom)
 
@@ -225,8 +201,7 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
     def _finish(self, parts: list[Part]) -> None:
         if "refusal" in self.halves.waiting:  # it may be all that came, and a refusal is no answer
             parts.append(RefusalDelta("\ufffd"))
-        if self._details:
-            parts.append(ReasoningOpaque({"reasoning_details": whole(_joined(self._details))}, DIALECT))
+        self._reasoning.finish(parts)
         self.finish_with(self._stop_word, parts)
 
 
@@ -237,27 +212,11 @@ def _read_odd_piece(piece: CallPiece, parts: list[Part]) -> None:
         text, name = piece.custom.get("input"), piece.custom.get("name")
         parts.append(InputDelta(as_text(text), piece.index, call_id, text_or_none(name), custom=True))
     else:
-        function = piece.function or Function()
-        parts.append(InputDelta(as_text(function.arguments), piece.index, call_id, text_or_none(function.name)))
+        function = piece.function or Function(piece.name, piece.arguments)
+        arguments = function.parameters if function.arguments is None else function.arguments
+        parts.append(InputDelta(as_text(arguments), piece.index, call_id, text_or_none(function.name)))
     if piece.extra_content:
         parts.append(InputOpaque({"extra_content": piece.extra_content}, DIALECT, piece.index, call_id))
-
-
-def _joined(pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The details of reasoning of which these are the pieces: their texts grow, everything else is as it came."""
-    details: list[dict[str, Any]] = []
-    for _, same in itertools.groupby(
-        pieces, lambda piece: (piece.get("type"), piece.get("index"), piece.get("format"))
-    ):
-        detail: dict[str, Any] = {}
-        texts: dict[str, list[str]] = {}
-        for piece in same:
-            detail.update((key, value) for key, value in piece.items() if value is not None or key not in detail)
-            for key in ("text", "summary", "data"):
-                if isinstance(piece.get(key), str):
-                    texts.setdefault(key, []).append(piece[key])
-        details.append({**detail, **{key: "".join(text) for key, text in texts.items()}})
-    return details
 
 
 def _report_usage(told: object, parts: list[Part]) -> None:

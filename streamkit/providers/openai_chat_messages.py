@@ -13,7 +13,7 @@ import msgspec
 
 from ..items import Image, Item, Message, Reasoning, ToolCall, ToolOutput
 from ..turns import TurnRequest
-from .openai_chat_decoder import DIALECT
+from .openai_chat_wire import DIALECT, REASONING, REASONING_DETAILS
 from .requests import CallIds, image_url, images_of_results, in_order, legal_id, legal_name
 
 
@@ -27,7 +27,7 @@ class Server(msgspec.Struct, frozen=True):
 
     legal_id: Callable[[str], str] = str
     each_id_once: bool = False
-    takes_back: tuple[str, ...] = ("reasoning_content", "reasoning", "content", "reasoning_details", "extra_content")
+    takes_back: tuple[str, ...] = (*REASONING, *REASONING_DETAILS, "reasoning_opaque", "content", "extra_content")
     answers_first: bool = False
     asks_for_usage: bool = True
     token_limit: str = "max_tokens"
@@ -142,5 +142,7 @@ def _reasoning(items: list[Reasoning], text: str) -> dict[str, Any]:
         fields[field] = [thinking, *([{"type": "text", "text": text}] if text else [])]
     elif field is not None:
         fields[field] = thought
-    details = [detail for known in opaque for detail in known.get("reasoning_details", ())]
-    return fields | ({"reasoning_details": details} if details else {})
+    for name in REASONING_DETAILS:
+        if details := [detail for known in opaque for detail in known.get(name, ())]:
+            fields[name] = details
+    return fields | {name: known[name] for known in opaque for name in ("reasoning_opaque",) if name in known}

@@ -12,6 +12,9 @@ import msgspec
 from ..items import Usage
 from .odd_fields import token_count_in
 
+DIALECT = "openai_chat"
+"""The name under which it keeps what goes back unread."""
+
 # The fields that are needed, the rest is skipped in C. Fields that servers fill in different ways are Any, so that an
 # odd one does not cost the whole chunk. gc=False: they live for a moment, and hold no cycles.
 
@@ -19,6 +22,7 @@ from .odd_fields import token_count_in
 class Function(msgspec.Struct, gc=False):
     name: Any = None
     arguments: Any = None  # text; some send the object itself
+    parameters: Any = None  # as some call them
 
 
 class CallPiece(msgspec.Struct, gc=False):
@@ -27,15 +31,21 @@ class CallPiece(msgspec.Struct, gc=False):
     function: Function | None = None
     custom: Any = None  # name, and plain text as input
     extra_content: Any = None
+    name: Any = None  # from servers that put no function around these two
+    arguments: Any = None
 
 
 class Delta(msgspec.Struct, gc=False):
     content: Any = None  # text, or a list of parts
     reasoning_content: Any = None
     reasoning: Any = None
+    reasoning_text: Any = None
+    reasoning_opaque: Any = None
     reasoning_details: Any = None
+    thinking: Any = None
+    thinking_blocks: Any = None
     refusal: Any = None
-    tool_calls: list[CallPiece] | None = None
+    tool_calls: list[CallPiece] | CallPiece | None = None  # some send the one there is
     function_call: Any = None  # what a call was before there could be several: name and arguments
     extra_content: Any = None
     annotations: Any = None
@@ -55,6 +65,7 @@ class Choice(msgspec.Struct, gc=False):
 
 class Groq(msgspec.Struct, gc=False):
     usage: Any = None
+    error: Any = None
 
 
 class Chunk(msgspec.Struct, gc=False):
@@ -62,11 +73,21 @@ class Chunk(msgspec.Struct, gc=False):
     usage: Any = None
     error: Any = None
     x_groq: Groq | None = None
+    base_resp: Any = None  # of MiniMax, which tells its failures here
 
 
 NO_DELTA = Delta()
-STREAMED = ("content", "reasoning_content", "reasoning", "refusal")
+REASONING = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
+"""Where servers put the text of it. Those that send two of them send it twice."""
+REASONING_DETAILS = ("reasoning_details", "thinking_blocks")
+"""What OpenRouter and LiteLLM want back of it."""
+STREAMED = ("content", "refusal", *REASONING)
 KEPT_UNREAD = ("annotations", "audio", "images", "executed_tools")
+
+
+def pieces_of(delta: Delta) -> list[CallPiece]:
+    calls = delta.tool_calls
+    return calls if isinstance(calls, list) else [calls] if calls is not None else []
 
 
 def usage_of(told: dict[str, Any]) -> Usage:

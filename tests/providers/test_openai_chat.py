@@ -11,7 +11,7 @@ from streamkit.items import Message, Reasoning, ToolCall, UnknownItem, Usage
 from streamkit.providers.openai_chat import encode_mistral_request, encode_openai_request
 from streamkit.providers.openai_chat_decoder import OpenAIChatDecoder
 from streamkit.testing.cuts import random_cut
-from streamkit.turns import ReasoningDelta, TurnRequest
+from streamkit.turns import TurnRequest
 
 from ..streams import assert_consistent, outcome, same, some_cuts
 from .chat_events import STOP, called, delta, messages, read, sse, written_call
@@ -73,46 +73,10 @@ def test_a_good_reason_to_stop_does_not_replace_a_bad_one(words: list[str], coun
     assert str(found.error) == (message if counts == "error" else "None")
 
 
-def test_reasoning_in_two_fields_counts_once() -> None:
-    found = read(delta(reasoning="Hm", reasoning_content="Hm"), delta(reasoning_content="m"), STOP)
-    assert found.events == [ReasoningDelta("Hm"), ReasoningDelta("m")]
-    assert found.turn.items == (Reasoning("Hmm", "trace", {"openai_chat": {"field": "reasoning_content"}}),)
-
-
-def test_reasoning_that_is_only_in_its_details_is_shown() -> None:
-    details = [{"type": "reasoning.summary", "summary": "short"}, {"type": "reasoning.text", "text": "long"}]
-    found = read(delta(reasoning_details=details), STOP)
-    assert found.events == [ReasoningDelta("short", "summary"), ReasoningDelta("long")]
-
-
-def test_the_pieces_of_reasoning_details_are_joined_and_otherwise_as_they_came() -> None:
-    found = read(
-        delta(reasoning="a", reasoning_details=[{"type": "reasoning.text", "text": "a", "index": 0, "format": "x"}]),
-        delta(reasoning="b", reasoning_details=[{"type": "reasoning.text", "text": "b", "index": 0, "format": "x"}]),
-        delta(reasoning_details=[{"type": "reasoning.text", "signature": "s", "index": 0, "format": "x"}]),
-        delta(reasoning_details=[{"type": "reasoning.encrypted", "data": "", "id": None, "index": 1}]),
-        STOP,
-    )
-    (item,) = found.turn.items
-    assert isinstance(item, Reasoning)
-    assert item.opaque is not None
-    assert item.opaque["openai_chat"] == {
-        "field": "reasoning",
-        "reasoning_details": [
-            {"type": "reasoning.text", "text": "ab", "index": 0, "format": "x", "signature": "s"},
-            {"type": "reasoning.encrypted", "data": "", "id": None, "index": 1},
-        ],
-    }
-
-
 def test_content_may_be_a_list_of_parts() -> None:
-    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm"}, {"type": "other"}]}
-    found = read(delta(content=[thinking, {"type": "text", "text": "Yes"}, {"type": "image"}]), STOP)
-    assert found.turn.items == (
-        Reasoning("Hm", "trace", {"openai_chat": {"field": "content"}}),
-        Message("assistant", "Yes"),
-        UnknownItem({"type": "image"}),
-    )
+    content = [{"type": "text", "text": "a"}, {"type": "output_text", "text": "b"}, {"text": "c"}, {"type": "image"}]
+    found = read(delta(content=content), STOP)
+    assert found.turn.items == (Message("assistant", "abc"), UnknownItem({"type": "image"}))
 
 
 def test_what_is_not_known_is_kept() -> None:
@@ -204,16 +168,6 @@ def test_half_a_character_is_nowhere_in_what_comes_out(event: dict[str, Any]) ->
     assert_consistent(read(event, delta(content="a"), tail=b"data: [DONE]\n\n"))
 
 
-@pytest.mark.parametrize("key", ["text", "summary", "data"])
-def test_a_character_of_reasoning_details_that_was_cut_in_two_is_whole_again(key: str) -> None:
-    found = read(*(delta(reasoning_details=[{key: text}]) for text in ("x\ud83d", "\ude00y")), STOP)
-    shown = [event.text for event in found.events if isinstance(event, ReasoningDelta)]
-    assert shown == ([] if key == "data" else ["x", "😀y"])
-    (item,) = found.turn.items
-    assert isinstance(item, Reasoning)
-    assert item.opaque == {"openai_chat": {"reasoning_details": [{key: "x😀y"}]}}
-
-
 def test_a_character_of_a_refusal_that_was_cut_in_two_is_whole_again() -> None:
     assert read(delta(refusal="x\ud83d"), delta(refusal="\ude00y"), STOP).turn.refusal == "x😀y"
 
@@ -293,6 +247,28 @@ def test_null_as_a_text_is_no_reason_to_stop() -> None:
     assert isinstance(found.error, IncompleteStream)
 
 
+@pytest.mark.parametrize(
+    ("told", "message", "status"),
+    [
+        ({"choices": [{"delta": {}, "error": {"code": 502, "message": "gone"}}]}, "gone", 502),
+        ({"choices": [{"delta": {}}], "x_groq": {"id": "r", "error": "over capacity"}}, "over capacity", None),
+        ({"choices": None, "base_resp": {"status_code": 1008, "status_msg": "no balance"}}, "no balance", None),
+        ({"choices": [{"delta": {}}], "base_resp": {"status_code": 1027, "status_msg": "no"}}, "no", None),
+        ({"error": {"code": "429", "message": "slow"}}, "slow (429)", 429),
+        ({"error_code": 50001, "text": "busy"}, '{"error_code": 50001, "text": "busy"}', None),
+    ],
+)
+def test_an_error_in_a_chunk_is_one_wherever_it_stands(told: dict[str, Any], message: str, status: int | None) -> None:
+    found = read(called(), told, tail=b"data: [DONE]\n\n")
+    assert isinstance(found.error, ProviderError)
+    assert (str(found.error), found.error.status, found.turn.calls) == (message, status, ())
+
+
+def test_a_word_that_all_is_well_is_no_error() -> None:
+    well = {"base_resp": {"status_code": 0, "status_msg": ""}, "x_groq": {"id": "r"}, "error_code": 0}
+    assert read({**delta(content="a"), **well}, {**STOP, **well}).turn.stop_reason == "stop"
+
+
 def test_an_error_beside_its_word_is_told() -> None:
     found = read(delta(content="a"), {"choices": [{"finish_reason": "error", "error": {"message": "no", "code": 502}}]})
     assert (str(found.error), found.turn.text, found.turn.stop_word) == ("no", "a", "error")
@@ -345,6 +321,49 @@ THOUGHT = {"google": {"thought": True}}
 def test_thoughts_that_gemini_marks_are_reasoning(events: list[dict[str, Any]]) -> None:
     found = read(*events, delta(content=", </thought>."), STOP)
     assert found.turn.items == (Reasoning("Let me see"), Message("assistant", "Yes, </thought>."))
+
+
+def call_of(told: object) -> tuple[str, str]:
+    found = read(delta(content="a", tool_calls=told), STOP)
+    (call,) = found.turn.calls
+    return call.name, call.arguments
+
+
+OSLO = '{"city":"Oslo"}'
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"index": 0, "id": "a", "function": {"name": "f", "arguments": OSLO}},
+        [{"id": "a", "function": {"name": "f", "parameters": {"city": "Oslo"}}}],
+        [{"id": "a", "function": {"name": "f", "arguments": None, "parameters": OSLO}}],
+        [{"id": "a", "name": "f", "arguments": {"city": "Oslo"}}],
+        [{"name": "f", "arguments": OSLO}],
+    ],
+)
+def test_a_call_has_its_arguments_however_it_is_written(told: object) -> None:
+    assert call_of(told) == ("f", OSLO)
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        {"function_call": {"name": "", "arguments": ""}},
+        {"function_call": {"name": None, "arguments": None}},
+        {"tool_calls": [{"index": 0, "id": "", "type": "function", "function": {"name": "", "arguments": ""}}]},
+        {"tool_calls": [{}]},
+        {"tool_calls": [None]},
+        {"tool_calls": {}},
+        {"tool_calls": ""},
+    ],
+)
+def test_a_call_of_nothing_is_none(nothing: dict[str, Any]) -> None:
+    end = {"choices": [{"index": 0, "delta": nothing, "finish_reason": "stop"}]}
+    turn = read(delta(content="a", **nothing), end).turn
+    assert (turn.text, turn.calls, turn.stop_reason) == ("a", (), "stop")
+    called_before = read(called(), end).turn
+    assert [call.call_id for call in called_before.calls] == ["a"]
 
 
 def test_an_id_that_is_a_number_is_an_id() -> None:
