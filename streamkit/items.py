@@ -22,11 +22,18 @@ class Tagged(msgspec.Struct, frozen=True, tag_field="type", tag=snake_case):
 
 
 class Image(Tagged, frozen=True):
-    """A picture for the model: its bytes with their media type, or the address of one. Made by `image`."""
+    """A picture for the model: its bytes with their media type, or the http(s) address of one. Made by `image`.
+
+    Nothing else may be an address: a provider reads it with rights that whoever sent it need not have.
+    """
 
     data: bytes = b""
     media_type: str = ""
     url: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.url is not None and not self.url.startswith(("https://", "http://")):
+            raise ValueError("an image is given as bytes, or as an address that begins with https:// or http://")
 
     def __repr__(self) -> str:
         return f"Image({self.url or f'{len(self.data)} bytes of {self.media_type}'})"
@@ -178,8 +185,6 @@ def image(source: bytes | str, media_type: str | None = None) -> Image:
     the formats that all providers read.
     """
     if isinstance(source, str):
-        if not source.startswith(("https://", "http://")):
-            raise ValueError("an image is given as bytes, or as an address that begins with https:// or http://")
         return Image(url=source, media_type=media_type or "")
     found = media_type or next((kind for start, kind in _FIRST_BYTES.items() if source.startswith(start)), None)
     if source.startswith(b"RIFF") and source[8:12] == b"WEBP":

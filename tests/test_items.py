@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from streamkit.items import History, ToolCall, image, user
+from streamkit.items import History, Image, ToolCall, image, user
 
 JPEG = b"\xff\xd8\xff\xe0rest"
 
@@ -25,6 +25,11 @@ def test_the_kind_of_an_image_is_told_from_its_bytes(data: bytes, kind: str) -> 
 def test_what_is_no_image_is_refused(source: bytes | str) -> None:
     with pytest.raises(ValueError, match=r"image|PNG"):
         image(source)
+
+
+def test_no_json_makes_an_image_of_another_address() -> None:
+    with pytest.raises(msgspec.ValidationError, match="https://"):
+        msgspec.json.decode(b'{"type": "image", "url": "file:///etc/passwd"}', type=Image)
 
 
 def test_an_image_goes_through_json_and_does_not_fill_the_screen() -> None:

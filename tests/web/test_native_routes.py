@@ -121,6 +121,8 @@ async def test_nothing_follows_a_run_that_goes_on() -> None:
         {"message": "Hi", "nonsense": 1},
         {"resume": "a", "message": "Hi"},
         {"after": "a", "history": [], "message": "Hi"},
+        {"message": {"text": "Hi", "images": [{"url": "file:///etc/passwd"}]}},
+        {"history": [{"type": "message", "role": "user", "text": "Hi", "images": [{"url": "gs://bucket/a.png"}]}]},
         [],
         None,
     ],
