@@ -18,7 +18,7 @@ from .options import Transport
 try:
     import httpx2
 except ImportError as missing:
-    raise ImportError("to talk to a provider install httpx2: pip install 'streamkit-tools[http]'") from missing
+    raise ImportError("to speak HTTP install httpx2: pip install 'streamkit-tools[http]'") from missing
 
 __all__ = [
     "client_of_this_loop",

@@ -7,6 +7,7 @@ headers tell proxies not to buffer (`x-accel-buffering: no`, `no-transform`); fo
 earlier there is `keepalive_seconds` (15).
 """
 
+from . import extra as extra
 from .application import WebApp, app
 from .requests import RunRequest
 from .response import FlowResponse

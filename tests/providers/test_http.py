@@ -306,7 +306,7 @@ except ImportError as error:
     print(error)
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert ran.stdout == "to talk to a provider install httpx2: pip install 'streamkit-tools[http]'\n"
+    assert ran.stdout == "to speak HTTP install httpx2: pip install 'streamkit-tools[http]'\n"
 
 
 def test_half_a_character_in_a_history_does_not_keep_it_from_being_sent() -> None:
