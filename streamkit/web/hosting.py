@@ -24,7 +24,7 @@ from .afterwards import Afterwards
 from .ended import Ended
 from .late_verdicts import LateVerdicts
 from .replay import Replaying, replayed, standing_of
-from .response import SHUTDOWN, FlowResponse
+from .response import SHUTDOWN, FlowResponse, others_send
 from .runs import LiveRuns, Run, Start
 
 RUN_ID = "x-run-id"
@@ -149,6 +149,7 @@ class Host:
                         while await events.take():
                             _check_written(log)
                             await log.flush()  # so that those who watch see it at once
+                            await others_send()
         except RunStopped:
             if not has_begun:
                 raise

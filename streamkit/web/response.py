@@ -115,14 +115,19 @@ class FlowResponse(Response):
             async with self._flow.open() as events:
                 while batch := await events.take():
                     await body.send_pieces(map(self._encoder.event, batch))
-                    for _ in range(GATHERING_ROUNDS):
-                        await anyio.lowlevel.checkpoint()
+                    await others_send()
             return self._encoder.end(events.value)
         except RunStopped as stopped:
             return self._encoder.error(stopped)
         except Exception as error:
             logger.error("a run that was streamed to a client failed", exc_info=error)
             return self._encoder.error(error)
+
+
+async def others_send() -> None:
+    """Called behind a message: what comes meanwhile shares the next."""
+    for _ in range(GATHERING_ROUNDS):
+        await anyio.lowlevel.checkpoint()
 
 
 def _tamed(flow: Flow[RunEvent, R]) -> Flow[RunEvent, R]:

@@ -1,11 +1,12 @@
 """Runs that are written down: watched by several, again and behind a frame; gone on with after a crash."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
@@ -22,6 +23,8 @@ from streamkit.journal.sqlite import sqlite_journal
 from streamkit.testing.leftovers import nothing_left
 from streamkit.testing.scripted import ScriptedModel, call
 from streamkit.tool_events import RunEvent
+from streamkit.tools.decorators import streaming_tool
+from streamkit.tools.reducers import count
 from streamkit.tools.toolkit import Toolkit
 from streamkit.turns import TextDelta, TurnStarted
 from streamkit.web import RunRequest, WebApp, app
@@ -106,6 +109,30 @@ async def test_several_watch_at_once_and_a_slow_one_holds_nobody_up() -> None:
                 hold.go_on.set()
             slow.go_on()
     assert quick.frames == slow.frames == asked.frames
+
+
+class Appends(MemoryStore):
+    """Counts how often something is written down."""
+
+    count = 0
+
+    async def append(self, run_id: str, entries: Sequence[Entry], *, durable: bool) -> int:
+        self.count += 1
+        return await super().append(run_id, entries, durable=durable)
+
+
+async def test_events_that_come_close_together_are_written_down_together() -> None:
+    @streaming_tool(reduce=count())
+    async def steps() -> AsyncIterator[int]:
+        """Suspend at each step."""
+        for number in range(300):
+            yield number
+            await anyio.lowlevel.checkpoint()
+
+    store = Appends()
+    async with serving(Agent([call("steps")], ["Done."], tools=(steps,)), Journal(store)) as served:
+        await post(served, "/runs", {"message": "Hi"})
+    assert store.count < 180
 
 
 async def test_a_head_request_of_a_stream_has_no_body() -> None:
