@@ -7,7 +7,7 @@ approval that comes twice is refused (409). A run that is written down and goes 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,13 +23,14 @@ from ..wire.ui_messages import from_ui_messages
 from .claims import OURS
 from .hosting import RUN_ID
 from .owners import name_of, new_run_id
+from .runs import Run
 from .served import Served
 
 MAX_CHAT_ID_CHARS = 256
 ANOTHER_MESSAGE = "another message came in this chat"
 
 
-class _ChatRun(NamedTuple):
+class ChatRun(NamedTuple):
     """The run of a chat that began last. earlier: the parts of its message that had been there before."""
 
     run_id: str
@@ -37,10 +38,34 @@ class _ChatRun(NamedTuple):
     earlier: tuple[dict[str, Any], ...]
 
 
+class Chats:
+    """The runs of chats, by user and chat; each has one. runs: those that go on, by their ids."""
+
+    def __init__(self, runs: Mapping[str, Run]) -> None:
+        self._runs = runs
+        self._begun: dict[tuple[bytes, str], ChatRun] = {}
+
+    def __len__(self) -> int:
+        return len(self._begun)
+
+    def get(self, chat: tuple[bytes, str]) -> ChatRun | None:
+        """The run of a chat, if it goes on."""
+        begun = self._begun.get(chat)
+        return begun if begun is not None and begun.run_id in self._runs else None
+
+    def take_over(self, chat: tuple[bytes, str], begun: ChatRun) -> Run | None:
+        """Let a chat have this run. Gives the one that it had, if that goes on."""
+        before = self._begun.get(chat)
+        self._begun[chat] = begun
+        if len(self._begun) > 2 * len(self._runs):  # not each time: so a run costs no look at all others
+            self._begun = {known: run for known, run in self._begun.items() if run.run_id in self._runs}
+        return None if before is None else self._runs.get(before.run_id)
+
+
 class AiSdkRoutes:
     def __init__(self, served: Served) -> None:
         self._host, self._guards, self._redact, self._claims, self._seal = served
-        self._chats: dict[tuple[bytes, str], _ChatRun] = {}  # by user and chat
+        self._chats = Chats(self._host.live.by_id)
         self.routes = [
             Route("/ai-sdk", self._answer, methods=["POST"]),
             Route("/ai-sdk/{chat_id}/stream", self._go_on, methods=["GET"]),
@@ -69,22 +94,15 @@ class AiSdkRoutes:
             redact=self._redact,
         )
         response = await claim.held_by(self._host.answer(run, encoder(), headers={RUN_ID: run_id}))
-        self._take_over((name_of(user), chat_id), _ChatRun(run_id, encoder, chat.parts))
+        before = self._chats.take_over((name_of(user), chat_id), ChatRun(run_id, encoder, chat.parts))
+        if before is not None and self._host.journal is not None:  # it might go on without its client, for nobody
+            before.stop(ANOTHER_MESSAGE)
         return response
-
-    def _take_over(self, chat: tuple[bytes, str], begun: _ChatRun) -> None:
-        """A chat has one run. The one before might go on without its client, for nobody."""
-        runs = self._host.live.by_id
-        before = self._chats.get(chat)
-        if before is not None and before.run_id in runs and self._host.journal is not None:
-            runs[before.run_id].stop(ANOTHER_MESSAGE)
-        self._chats = {known: run for known, run in self._chats.items() if run.run_id in runs}
-        self._chats[chat] = begun
 
     async def _go_on(self, request: Request) -> Response:
         user = await self._guards.user(request)
         chat = self._chats.get((name_of(user), request.path_params["chat_id"]))
-        if chat is None or self._host.journal is None or chat.run_id not in self._host.live.by_id:
+        if chat is None or self._host.journal is None:
             return Response(status_code=204)
         # A client that picks its answer up again builds the message anew, from its very beginning.
         return self._host.watch(chat.run_id, chat.encoder(earlier=chat.earlier), headers={RUN_ID: chat.run_id})

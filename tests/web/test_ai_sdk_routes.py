@@ -5,11 +5,15 @@ from typing import Any
 
 import pytest
 
+from streamkit.execution.desk import ApprovalDesk
 from streamkit.items import user
 from streamkit.journal.memory import memory_journal
 from streamkit.testing.leftovers import nothing_left
 from streamkit.testing.scripted import call
 from streamkit.web import WebApp, app
+from streamkit.web.ai_sdk_routes import ChatRun, Chats
+from streamkit.web.runs import Run
+from streamkit.wire.ai_sdk import AiSdkEncoder
 
 from .asgi import Exchange, asking
 from .serving import Agent, Deletes, Hold, get, of_header, post, posting
@@ -156,6 +160,38 @@ async def test_a_run_is_picked_up_from_its_start_by_its_user_alone() -> None:
 
 async def test_nothing_is_picked_up_where_nothing_is_written_down() -> None:
     assert (await get(app(Agent()), "/ai-sdk/chat-1/stream")).status == 204
+
+
+class LookedAt(dict[str, Run]):
+    """Runs that count who looks for one."""
+
+    looks = 0
+
+    def get(self, *args: Any) -> Any:
+        self.looks += 1
+        return super().get(*args)
+
+    def __contains__(self, key: object) -> bool:
+        self.looks += 1
+        return super().__contains__(key)
+
+
+def test_a_chat_is_begun_without_a_look_at_all_others() -> None:
+    runs = LookedAt({f"run-{number}": Run(f"run-{number}", None, desk=ApprovalDesk()) for number in range(200)})
+    chats = Chats(runs)
+    for number in range(200):
+        assert chats.take_over((b"ann", f"chat-{number}"), ChatRun(f"run-{number}", AiSdkEncoder, ())) is None
+    assert runs.looks <= 200
+
+
+def test_chats_whose_runs_have_ended_are_forgotten() -> None:
+    runs = {"run-0": Run("run-0", None, desk=ApprovalDesk())}
+    chats = Chats(runs)
+    for number in range(200):
+        chats.take_over((b"ann", f"chat-{number}"), ChatRun(f"run-{number}", AiSdkEncoder, ()))
+    assert len(chats) <= 2
+    assert chats.get((b"ann", "chat-0")) is not None
+    assert chats.get((b"ann", "chat-199")) is None
 
 
 async def test_another_message_ends_the_run_that_its_chat_left_behind() -> None:
