@@ -24,7 +24,7 @@ from .claims import OURS
 from .hosting import RUN_ID
 from .owners import name_of, new_run_id
 from .runs import Run
-from .served import Served
+from .served import NOT_STORED, Served
 
 MAX_CHAT_ID_CHARS = 256
 ANOTHER_MESSAGE = "another message came in this chat"
@@ -103,6 +103,6 @@ class AiSdkRoutes:
         user = await self._guards.user(request)
         chat = self._chats.get((name_of(user), request.path_params["chat_id"]))
         if chat is None or self._host.journal is None:
-            return Response(status_code=204)
+            return Response(status_code=204, headers=NOT_STORED)
         # A client that picks its answer up again builds the message anew, from its very beginning.
         return self._host.watch(chat.run_id, chat.encoder(earlier=chat.earlier), headers={RUN_ID: chat.run_id})

@@ -27,7 +27,7 @@ from .guards import Authenticate, Guards
 from .hosting import RUN_ID, Host, Times
 from .native_routes import NativeRoutes
 from .runs import LiveRuns, Start
-from .served import Served
+from .served import NOT_STORED, Served
 
 
 class WebApp:
@@ -157,4 +157,4 @@ async def _fail(request: Request, error: Exception) -> Response:
 
 
 def _problem(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(json_of({"error": sentence}), status, headers, media_type="application/json")
+    return Response(json_of({"error": sentence}), status, {**NOT_STORED, **(headers or {})}, "application/json")

@@ -23,7 +23,7 @@ from .owners import new_run_id, owns
 from .replay import Replaying, has_more
 from .requests import CancelBody, RunBody, VerdictBody, conversation_of
 from .runs import Run
-from .served import Served
+from .served import NOT_STORED, Served
 
 
 class NativeRoutes:
@@ -97,7 +97,7 @@ class NativeRoutes:
             raise HTTPException(409, "the run is not written down, so it cannot be watched again")
         goes_on = isinstance(found, Run) or found.how is None
         if after and not goes_on and not await has_more(journal, run_id, Replaying(self._encoder(run_id), after=after)):
-            return Response(status_code=204)  # which tells an EventSource not to come back
+            return Response(status_code=204, headers=NOT_STORED)  # which tells an EventSource not to come back
         return self._host.watch(run_id, self._encoder(run_id), headers={RUN_ID: run_id}, after=after)
 
     async def _tell(self, request: Request) -> Response:
@@ -177,4 +177,4 @@ def _read(arguments: str) -> Any:
 
 
 def _json(value: Any) -> Response:
-    return Response(json_of(value), media_type="application/json")
+    return Response(json_of(value), headers=NOT_STORED, media_type="application/json")

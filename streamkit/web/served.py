@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..redaction import Redact
@@ -9,6 +10,9 @@ from ..wire.seals import Seal
 from .claims import Claims
 from .guards import Guards
 from .hosting import Host
+
+NOT_STORED: Mapping[str, str] = {"cache-control": "no-store"}
+"""Of answers that are true now alone: where nothing is said, caches may keep them, a 204 and a 404 too."""
 
 
 class Served(NamedTuple):

@@ -251,3 +251,4 @@ async def test_what_is_not_there_is_told_as_json(method: str, target: str, statu
     assert asked.status == status
     assert asked.json["error"]
     assert status != 405 or asked.headers["allow"]
+    assert asked.headers["cache-control"] == "no-store"

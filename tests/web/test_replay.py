@@ -93,6 +93,7 @@ async def test_a_stream_may_go_on_behind_any_frame() -> None:
         for number in (len(whole.frames), len(whole.frames) + 10):
             over = await get(served, target, {"last-event-id": str(number)})
             assert (over.status, over.body) == (204, b"")
+            assert over.headers["cache-control"] == "no-store"
         for nonsense in ("-1", "1.5", "x", "9" * 30):
             assert (await get(served, f"{target}?after={nonsense}")).status == 400
 
