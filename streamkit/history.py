@@ -25,10 +25,10 @@ WHY_DROPPED = {
 def append_turn(history: History, turn: Turn, results: Sequence[ToolResult] = ()) -> History:
     """The history after a turn and the results of its calls.
 
-    results: one for each of `turn.calls`, in any order; they are put in the order of the calls. Calls that went
-    nowhere, or cannot run, are written with `{}` for arguments, and the former answered with a failure; of a cancelled
-    turn only text and reasoning stay, and nothing of one that is blank. Raises HistoryError where a call has no result
-    or a pending one, a result no call, or two calls one id.
+    results: one for each of `turn.calls`, in any order; they are put in the order of the calls. Calls that were
+    abandoned, or cannot run, are written with `{}` as arguments, and the former are answered with a failure. Of a
+    cancelled turn only text and reasoning stay; a blank turn leaves nothing. Raises HistoryError if a call has no
+    result or a pending one, a result belongs to no call, or two calls share an id.
     """
     if turn.stop_reason == "cancelled":
         return history + tuple(item for item in turn.items if _is_finished(item))
@@ -97,15 +97,16 @@ def cancel_pending(history: History, reason: str) -> History:
 def recent(history: History, count: int) -> History:
     """The last items, at most count of them, never a call without its result or a result without its call.
 
-    A turn that does not fit is left out whole; the last one is kept even where it is longer than count.
+    A turn that does not fit is left out whole; the last one is kept even if it is longer than count.
     """
     starts = []
     position = 0
     for group in _groups(history):
         starts.append(position)
         position += len(group)
-    fitting = [start for start in starts if len(history) - start <= count]
-    return history[fitting[0] :] if fitting else history[starts[-1] :] if starts and count > 0 else ()
+    if not starts or count <= 0:
+        return ()
+    return history[next((start for start in starts if len(history) - start <= count), starts[-1]) :]
 
 
 def _groups(history: History) -> Iterator[Sequence[Item]]:
