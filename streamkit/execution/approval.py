@@ -20,9 +20,9 @@ logger = logging.getLogger("streamkit")
 
 
 class Allow(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """The call may run. arguments: what it runs with instead of its own; validated again.
+    """The call may run. arguments: what it runs with instead of its own; they are validated again.
 
-    value: what it gives: then it does not run. A tool without a body is answered so.
+    value: the result of the call, which then does not run. This is how a tool without a body is answered.
     """
 
     arguments: dict[str, Any] | None = None
@@ -36,17 +36,17 @@ class Deny(msgspec.Struct, frozen=True, tag=True):
 
 
 class Undecided(msgspec.Struct, frozen=True, tag=True):
-    """Nobody has decided yet: the call is `Pending`, and the others go on."""
+    """Nobody has decided yet: the call is `Pending`, and the others run."""
 
 
 Verdict = Allow | Deny | Undecided
 
 
 class Card(msgspec.Struct, frozen=True, rename="camel"):
-    """What a person is shown of a tool before a call of it runs, beside its name and the arguments.
+    """What a person is shown about a tool before a call of it runs, beside its name and the arguments.
 
-    origin: whose tool it is: an account, a server. effects: what it says of what it does, see `Tool`.
-    wants_value: the tool does nothing by itself, so who allows the call gives its value, too.
+    origin: whose tool it is, such as an account or a server. effects: what the tool says a call does, see `Tool`.
+    wants_value: the tool has no body, so whoever allows the call has to give its value.
     """
 
     description: str

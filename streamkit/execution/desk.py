@@ -59,15 +59,15 @@ class _Open(msgspec.Struct, eq=False):
 
 
 class ApprovalDesk:
-    """Decides about the calls of one run, those of inner runs too, by asking people. Used from one event loop; in
-    another thread FlowError says how.
+    """Decides about the calls of one run, including its inner runs, by asking people. Used from one event loop; called
+    in another thread, it raises a FlowError that says how.
 
-    needs: which calls are asked about; an error in it means that one is. timeout_seconds: a question that nobody
+    needs: whether to ask about a call; if it raises, the person is asked. timeout_seconds: a question that nobody
     answers in this time is denied; None waits for ever.
 
-    Verdicts are named by the execution id of the call. VerdictRefused tells the sender of one that cannot be taken, and
-    nothing is changed by it: there is no such question (unless `early=True` keeps it for one to come), it was answered
-    before, its call was cancelled, its arguments do not fit the tool, or the desk is closed.
+    A verdict names its call by execution id. One that cannot be taken raises VerdictRefused to its sender and changes
+    nothing: there is no such question (unless `early=True` keeps the verdict for one to come), it was answered before,
+    its call was cancelled, the arguments do not fit the tool, or the desk is closed.
     """
 
     def __init__(self, *, needs: Needs = asks_for_marked, timeout_seconds: float | None = None) -> None:
@@ -127,10 +127,10 @@ class ApprovalDesk:
         always: bool = False,
         early: bool = False,
     ) -> None:
-        """The call may run. arguments: what it runs with instead of its own. value: what it gives, without running.
+        """The call may run. arguments: what it runs with instead of its own. value: its result, without running.
 
-        always: so may all calls of this tool, from now on. early: for a question to come, which is asked all the same
-        where the verdict does not fit. Raises VerdictRefused.
+        always: all calls of this tool may run from now on. early: keep the verdict for a question that is still to
+        come; if it does not fit then, the question is asked anyway. Raises VerdictRefused.
         """
         if not isinstance(given := cast(object, arguments), Mapping | None):
             raise TypeError(f"arguments are all those of the call by name, such as {{'to': 'Bob'}}, not {given!r:.100}")
@@ -154,7 +154,7 @@ class ApprovalDesk:
         self._decide(execution_id, Deny(reason))
 
     def close(self) -> None:
-        """Nobody is there any more: what waits, and what will be asked for, stays Pending."""
+        """Nobody is there any more: calls that wait, now or later, stay Pending."""
         for waiting in self._open.values():
             waiting.check_thread()
         self._closed = True

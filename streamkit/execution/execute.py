@@ -63,24 +63,26 @@ async def execute_all(
     """Run the calls; the value is one result for each, in the order of the calls.
 
     authorize: decides about each valid call before it runs; a call that it leaves undecided is `Pending` and has no
-    Output. None inside of a call, in its event loop, is whoever decides about that one; else it leaves calls of tools
-    with `approval=True` pending, and allows all others. context: given to every tool that takes a ToolContext; never
-    written down. max_concurrency: how many run at once. running: shows what runs, and cancels single calls.
+    Output. None, inside another call and in its event loop, means whoever decides about that call; elsewhere it leaves
+    calls of tools with `approval=True` pending, and allows all others. context: passed to every tool that takes a
+    ToolContext; never written down. max_concurrency: how many calls run at once. running: shows what is running, and
+    cancels single calls.
 
-    A call in whose inner runs a call waits is Pending, too, whatever its tool gives. In a step of `loop` with a
-    Conversation it goes on when it comes again: its tool runs from its beginning, as the next attempt and whatever its
-    `effects`, and finds its inner runs (`converse`, `loop` with a Conversation) where they stood. They are known by the
-    histories with which they begin: a tool that begins its first one otherwise fails, since nothing would tell which
-    verdict is whose.
+    If a call inside a sub-agent waits, the call around it is Pending, too, whatever its tool returns. In a step of
+    `loop` with a Conversation, that call continues when it comes again: its tool runs from its beginning, as the next
+    attempt and whatever its `effects`, and finds its inner runs (`converse`, `loop` with a Conversation) where they
+    stood. They are recognised by the histories they start with. A tool that starts its first inner run with another
+    history fails, because nothing would tell which verdict belongs to which call.
 
     journal: a run that is written down. Each call is written as started before its tool runs, and as finished before
-    its Output goes out. One that is finished there is answered with its result, and not run again; one that had started
-    runs again with the next attempt where its tool has `effects` of "none" or "idempotent", and is answered with
-    Failure(interrupted) otherwise. JournalMismatch is raised for a call that is written down as another one.
+    its Output is sent. A call that has finished there is answered with its result, and does not run again. One that had
+    only started runs again, as the next attempt, if its tool has `effects` of "none" or "idempotent"; otherwise it is
+    answered with Failure(interrupted).
 
-    A call id that comes twice runs once: its second place holds the same result, or Failure(duplicate_call) where the
+    A call id that comes twice runs once: the second place holds the same result, or Failure(duplicate_call) if the
     arguments differ. Cancellation cancels the tools, waits for their cleanup, and leaves as cancellation; a plain
-    function is left behind on its thread. Raises what a consumer downstream raised, and JournalError.
+    function is left behind on its thread. Raises what a consumer downstream raised; JournalError if the journal fails,
+    and JournalMismatch for a call that is written down with another tool or other arguments.
     """
     check_toolkit_given(toolkit)
     if max_concurrency < 1:

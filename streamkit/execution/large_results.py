@@ -42,9 +42,9 @@ def cut_to(limit_bytes: int, result: Value | Failure, execution_id: str, *, can_
 
 
 def result_reader(kept: RunLog | Running) -> Tool[..., Any]:
-    """The tool `read_result`, with which a model reads on in a result that was cut. kept: where the whole is.
+    """The tool `read_result`, with which a model reads the rest of a result that was cut. kept: where all of it is.
 
-    Given to the toolkit beside the others: `toolkit | Toolkit(result_reader(running))`.
+    Add it to the toolkit: `toolkit | Toolkit(result_reader(running))`.
     """
 
     @tool(name=READER, effects="none")

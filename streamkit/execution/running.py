@@ -15,9 +15,9 @@ Cancel = Callable[[str], None]
 
 
 class Running:
-    """Given to `execute_all(running=…)` or `converse(running=…)`, inner ones too: what runs, and what it gave.
+    """Given to `execute_all(running=…)` or `converse(running=…)`, also of inner runs: what is running, and its results.
 
-    Also after a cancellation it has the results that were there by then. Calls are named by their execution ids.
+    After a cancellation it still has the results that had come by then. Calls are named by execution id.
     """
 
     def __init__(self) -> None:
@@ -27,19 +27,19 @@ class Running:
 
     @property
     def calls(self) -> Mapping[str, ToolCall]:
-        """The calls that have no result yet, those that wait for a verdict or a place too."""
+        """The calls that have no result yet, including those that wait for a verdict or for their turn."""
         return MappingProxyType(self._calls)
 
     @property
     def results(self) -> Mapping[str, ToolResult]:
-        """The results until now, of all turns."""
+        """The results so far, of all turns."""
         return MappingProxyType(self._results)
 
     def cancel(self, execution_id: str, reason: str = "the person stopped it") -> None:
         """Cancel one call: it is cleaned up and answered with Failure(cancelled), and the others go on.
 
-        reason: the model reads it. A value that the tool gives all the same, from a part that it shields, counts.
-        Raises NotRunning where there is no such call, or it has its result, and FlowError in another thread than that
+        reason: the model reads it. A value that the tool still returns, from a part that it shields, counts.
+        Raises NotRunning if there is no such call, or it has its result already, and FlowError in any thread but that
         of the run.
         """
         if execution_id not in self._cancels:

@@ -33,12 +33,12 @@ logger = logging.getLogger("streamkit")
 def from_verdicts(
     verdicts: Mapping[str, Verdict], state: Conversation | None = None, *, needs: Needs = asks_for_marked
 ) -> Authorize:
-    """An authoriser that knows its verdicts, by execution id, from the start: a call without one stays Pending.
+    """An `authorize=` that knows its verdicts, by execution id, from the start: a call without one stays Pending.
 
-    state: the conversation that waits for them: a verdict on a call that is not `undecided` in it raises
+    state: the conversation that waits for them; a verdict on a call that is not `undecided` in it raises
     VerdictRefused. A call that is allowed with arguments that do not fit, or without the value that it needs, stays
     pending, and is asked about again. In a run that is written down, the first verdict on a call counts.
-    needs: as for the desk.
+    needs: as for `ApprovalDesk`.
     """
     for execution_id, verdict in verdicts.items():
         given: object = verdict
