@@ -47,15 +47,15 @@ def answer(model: Model, request: TurnRequest, type: type[T], *, max_repairs: in
 @overload
 def answer(model: Model, request: TurnRequest, type: Any, *, max_repairs: int = 1) -> Flow[TurnEvent, Any]: ...
 def answer(model: Model, request: TurnRequest, type: Any, *, max_repairs: int = 1) -> Flow[TurnEvent, Any]:
-    """Ask for a value of the type: whatever msgspec can type, a model of pydantic, or a JSON Schema of an object.
+    """Ask for a value of a type: any type that msgspec knows, a pydantic model, or a JSON Schema of an object.
 
-    Values that do not fit are mended as arguments of tools are (see `coercion`). max_repairs: how often the model is
-    told what is wrong with its answer, and asked again. That is done only as long as nobody can have seen text of it:
-    under `await`, and not where the flow is opened or tapped, for a consumer cannot take back what it has shown.
-    The tools of the request are known to the model, since its history may have calls, but it may not call any.
+    Fields that do not fit are repaired as arguments of tools are (see `coercion`). max_repairs: how often the model is
+    told what is wrong with its answer and asked again. It is asked again only if nobody can have seen text of the
+    answer: under `await`, but not once text has gone to an opened or tapped flow, which cannot take it back.
+    The model is told of the tools of the request, because its history may have calls of them, but may not call any.
 
-    Raises DefinitionError at once for a type that JSON Schema cannot describe; and an AnswerError, with the last turn:
-    NoAnswer, Refused and CutAnswer, none of which is asked for again, or InvalidAnswer.
+    Raises DefinitionError at once for a type that JSON Schema cannot describe. The flow raises an AnswerError with the
+    last turn: InvalidAnswer, or NoAnswer, Refused or CutAnswer, after which the model is not asked again.
     """
     check_model_given(model)
     check_request_given(request)

@@ -35,16 +35,17 @@ EditCall = Callable[[ToolCall], ToolCall | Awaitable[ToolCall | None] | None]
 @flow
 async def edit_calls(out: Sink[TurnEvent], turn: Flow[TurnEvent, Turn], f: EditCall) -> Turn:
     """The turn with each of its calls replaced by f(call): the call itself, one with another name or other arguments,
-    or None.
+    or None to drop it.
 
-    f is asked once for each call that would have to be answered, when it is whole: those that cannot run have a
-    `problem`, and f may mend them. Of what f gives, name, arguments and problem count. A call that f changes is
-    abandoned as discarded, instead of becoming available, and begins anew with the same id, which is the provider's.
-    One that f drops is abandoned, too, and stays among `turn.dropped`, so that a history answers it. A turn that wanted
-    calls and keeps none stops as unknown: that is no answer one may trust.
+    f gets each call that would have to be answered, once it is whole; those that cannot run have a `problem`, and f may
+    mend them. Of what f returns, name, arguments and problem count. A call that f changes is abandoned as discarded
+    instead of becoming available, and starts over with the same id, which is the provider's. One that f drops is
+    abandoned, too, and stays in `turn.dropped`, so that a history answers it. A turn that wanted calls and keeps none
+    stops as "unknown", because it is no answer to trust.
 
-    What f raises ends the turn with that error, after what is open was abandoned. Raises TypeError for what is no call,
-    ValueError for a call with another id, without a name, or whose arguments are not one JSON object.
+    If f raises, open calls are abandoned and the turn ends with that error. Raises TypeError if f returns something
+    that is not a call, and ValueError for a call with another id, without a name, or whose arguments are not one JSON
+    object.
     """
 
     async def show(telling: Sink[TurnEvent], shown: ShownCalls) -> Turn:

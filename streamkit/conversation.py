@@ -26,9 +26,9 @@ _ENDED: dict[StopReason, Ended] = {
 
 
 class InnerRun(msgspec.Struct, frozen=True):
-    """A run inside of a call that waits: where it stands.
+    """Where a run stands inside a call that waits.
 
-    begun_with, asked: tell the history with which it began, and who is asked what besides.
+    begun_with, asked: digests of the history it started with, and of the model, instructions and tools.
     """
 
     begun_with: str
@@ -37,11 +37,12 @@ class InnerRun(msgspec.Struct, frozen=True):
 
 
 class Paused(msgspec.Struct, frozen=True):
-    """A call that ran, and waits since calls of its inner runs do. Once they are decided it runs again, from its
-    beginning, and its inner runs go on where they stand.
+    """A call that ran, and waits because calls of its inner runs do. Once they are decided it runs again from its
+    beginning, and its inner runs continue where they stand.
 
-    waits: the calls to be decided, by execution id. runs: in the order in which they began. attempt: that was paused.
-    arguments: that it runs with, where somebody has allowed it with other ones. usage: of the model turns until now.
+    waits: the calls to be decided, by execution id. runs: in the order in which they began. attempt: the one that was
+    paused. arguments: what the call runs with, if somebody has allowed it with other arguments than its own; else None.
+    usage: of the model turns so far.
     """
 
     waits: dict[str, ToolCall]
@@ -58,8 +59,8 @@ class Paused(msgspec.Struct, frozen=True):
 
 
 class Used(msgspec.Struct, frozen=True):
-    """What a run has used since the person spoke: turns of the model, calls that have their results, tokens with those
-    of inner runs. invalid: for each tool the turns in a row, until now, in which none of its calls was valid.
+    """What a run has used since the person spoke: turns of the model, calls that have results, and tokens, including
+    those of inner runs. invalid: for each tool, how many turns in a row now none of its calls was valid.
     """
 
     turns: int = 0
@@ -71,10 +72,10 @@ class Used(msgspec.Struct, frozen=True):
 class Conversation(msgspec.Struct, frozen=True):
     """The ready-made state of a loop; it round-trips through JSON.
 
-    turn, results: a turn that is not settled, since a call of it is pending. turns: how many the model was asked.
-    usage: of all turns, those of inner runs included. ended: why the loop is over, None while it is not. paused: those
-    pending calls that wait for calls of their inner runs, by execution id. used: for the limits of a run, also of one
-    that goes on elsewhere; `say` begins anew.
+    turn, results: a turn that is not settled, because a call of it is pending, and the results that it has. turns: how
+    many turns the model was asked for. usage: of all turns, including those of inner runs. ended: why the loop is over;
+    None while it is not. paused: the pending calls that wait for calls of their inner runs, by execution id. used: what
+    counts toward the limits of a run; `say` resets it.
     """
 
     history: History = ()
@@ -96,8 +97,8 @@ class Conversation(msgspec.Struct, frozen=True):
 
     @property
     def undecided(self) -> dict[str, ToolCall]:
-        """The calls that somebody may decide about, by execution id: those that wait, and in place of those that are
-        paused the calls inside, whose ids begin with that of the call around them.
+        """The calls that somebody may decide about, by execution id: those that wait, but in place of a paused call the
+        calls inside it, whose ids begin with its own.
         """
         found: dict[str, ToolCall] = {}
         for execution_id, call in self.waiting.items():
@@ -107,7 +108,7 @@ class Conversation(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What the model has said last, as far as nothing came behind it: mostly its answer."""
+        """What the model said last, if nothing came after it: usually its answer. Empty otherwise."""
         said: list[str] = []
         for item in reversed(self.history):
             if isinstance(item, Message) and item.role == "assistant":
@@ -117,7 +118,10 @@ class Conversation(msgspec.Struct, frozen=True):
         return "".join(reversed(said))
 
     def take(self, turn: Turn) -> Conversation:
-        """The state in which the calls of a turn are about to run: it is unsettled until all have their results."""
+        """The state in which the calls of a turn are about to run: it is unsettled until all of them have results.
+
+        Raises HistoryError while another turn is unsettled.
+        """
         if self.turn is not None:
             raise HistoryError(f"turn {self.turn.turn_id} is not settled: it has pending calls")
         used = msgspec.structs.replace(
@@ -128,7 +132,7 @@ class Conversation(msgspec.Struct, frozen=True):
     def settle(self, results: Sequence[ToolResult]) -> Conversation:
         """The state after results for calls that wait; the turn stays unsettled while one of its calls has none.
 
-        Raises HistoryError where no turn is unsettled, and for the result of a call that does not wait.
+        Raises HistoryError if no turn is unsettled, or for the result of a call that does not wait.
         """
         turn = self.turn
         if turn is None:
@@ -177,7 +181,10 @@ class Conversation(msgspec.Struct, frozen=True):
         return self.take(turn).settle(results)
 
     def say(self, *items: Item) -> Conversation:
-        """The state in which these items, mostly a message of the person, follow; the loop may go on."""
+        """The state with these items added, usually a message of the person, so that the loop can continue.
+
+        Raises HistoryError while a turn is unsettled.
+        """
         if self.turn is not None:
             raise HistoryError(f"turn {self.turn.turn_id} is not settled: it has pending calls")
         if strange := next((item for item in items if not isinstance(item, Tagged)), None):

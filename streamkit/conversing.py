@@ -50,25 +50,26 @@ def converse(
 ) -> Flow[RunEvent, Conversation]:
     """The ready-made loop: ask, run the calls, ask again, until the model answers.
 
-    history: items, or a Conversation that goes on. Calls that wait in it, for a verdict or since a process died, are
-    run first, without asking the model; those that are still undecided end the run with `ended` "pending". One that has
-    `ended` otherwise is the value as it is: `conversation.say(…)` lets it go on.
-    instructions: what the model is told before all. request: what else it is asked (limits, tool choice, effort); its
-    history and tools are replaced.
+    history: items, or a Conversation to continue. If calls wait in it, for a verdict or because a process died, they
+    run first, without asking the model; if some are still undecided, the run ends with `ended` "pending". A
+    Conversation that has `ended` in any other way is returned unchanged: call `conversation.say(…)` to continue it.
+    instructions: the system prompt. request: everything else about a request (limits, tool choice, effort); its history
+    and tools are replaced.
 
-    max_turns, max_calls, max_tokens: what a run may use, inner runs counted in tokens. One that goes on from a stored
-    state, or after a crash, has used what it had used before; `say` begins anew. When one of them is used up the model
-    is asked for the last time, with `tool_choice="none"`, and `ended` is "turn_limit" (turns) or "budget". (The tools
-    stay in the request: some providers refuse a history with calls of tools that are not declared.) Calls that it
-    writes all the same are discarded, calls beyond max_calls answered as not run: the history is whole and may go on.
-    closing_turn: False asks the last turn as usual, and answers its calls as not run.
-    max_repairs: how many turns the model has to mend its calls of one tool: after one more turn in a row in which all
-    of them were `invalid_input`, `ended` is "repair_limit"; the last Output of the tool says what was wrong.
-    timeout_seconds, idle_timeout_seconds: for the whole run, and until its next event; a slow consumer does not count,
-    a person who decides does. What runs then is cancelled, and `ended` is "budget".
-    authorize, context, max_concurrency, journal, running: as in `execute_all`. With a journal the events and states
-    are written down, too: `converse(model, toolkit, run.conversation or (user("…"),), journal=run)` begins a run, and
-    goes on with it after a crash.
+    max_turns, max_calls, max_tokens: what a run may use; tokens include those of inner runs. A run that continues from
+    a stored state, or after a crash, counts what it used before; `say` starts at zero. When one of them is used up, the
+    model is asked a last time, with `tool_choice="none"`, and `ended` is "turn_limit" (turns) or "budget". (The tools
+    stay in the request: some providers refuse a history with calls of undeclared tools.) Calls that the model writes
+    anyway are discarded, and calls beyond max_calls are answered as not run, so the history stays whole and may go on.
+    closing_turn: False asks for the last turn as usual, and answers its calls as not run.
+    max_repairs: how many turns in a row the model may get all its calls of one tool wrong (`invalid_input`) and still
+    try again. One more, and `ended` is "repair_limit"; the last Output of the tool says what was wrong.
+    timeout_seconds, idle_timeout_seconds: limits for the whole run, and until its next event. Time spent waiting for a
+    slow consumer does not count; time spent waiting for a person's decision does. At the limit, whatever is running is
+    cancelled, and `ended` is "budget".
+    authorize, context, max_concurrency, journal, running: as in `execute_all`. With a journal, events and states are
+    written down, too: `converse(model, toolkit, run.conversation or (user("…"),), journal=run)` starts a run, and
+    continues it after a crash.
     """
     check_model_given(model)
     check_toolkit_given(toolkit)

@@ -22,15 +22,15 @@ turn."""
 
 @flow
 async def hold_back(out: Sink[TurnEvent], turn: Flow[TurnEvent, Turn], check: Check) -> Turn:
-    """The turn that check gives for the one that was written; nothing of either is shown before.
+    """The turn that check returns for the one that was written; nothing of either is shown before.
 
-    TurnStarted alone goes out at once, as a sign of life; more of them come by a `tap` on the turn inside. Then come
-    the items of the checked turn in their order: a text as one delta, a call as start, delta and end; at last a
-    refusal. Calls that go nowhere are not told of: nobody has heard of them. A turn with an id of its own, such as one
-    that check has asked another model for, is announced by a TurnStarted of its own.
+    Only TurnStarted is sent at once, as a sign of life; for more, `tap` the turn inside. Then the items of the checked
+    turn follow in order: a text as one delta, a call as start, delta and end, and last a refusal. Abandoned calls are
+    left out, because nobody has heard of them. A turn with another id, such as one that check has got from another
+    model, has a TurnStarted of its own.
 
-    What check raises leaves as itself, and of the turn nothing was shown; so it is with a turn that fails. Raises
-    ValueError for a turn that has two calls with one id, or a new call whose arguments are not one JSON object.
+    If check raises, or the turn fails, that error leaves as itself, and nothing of the turn has been shown. Raises
+    ValueError for a turn with two calls that share an id, or with a new call whose arguments are not one JSON object.
     """
     started = ""
 

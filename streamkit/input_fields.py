@@ -18,21 +18,20 @@ R = TypeVar("R")
 
 @flow
 async def fields(out: Sink[E | ToolInputField], source: Flow[E, R], *, only: str | Collection[str] | None = None) -> R:
-    """The same turn, or the same run, with a ToolInputField for each piece of a field, as the model writes it.
+    """The same turn or run, with a ToolInputField for each piece of a field while the model writes it.
 
-    So who shows one field, such as the `content` of a file, parses nothing: its pieces join to its text. A string comes
-    piece by piece, an empty one as one empty piece; a number, true, false or null as its JSON, once it is whole.
-    Objects and arrays have no events of their own, but their parts have: `("edits", 0, "old")`. The fields of a delta
-    follow it, and stand before the end of the call.
+    To show one field, such as the `content` of a file, nobody has to parse JSON: the pieces of a field join to its
+    text. A string comes piece by piece, an empty one as one empty piece; a number, true, false or null comes as its
+    JSON, once it is whole. Objects and arrays have no events of their own, but their parts do: `("edits", 0, "old")`.
+    The fields of a delta follow it, before the end of the call.
 
-    only: the tool, or the tools, whose calls are read; None for all. Calls of others are not parsed, and nothing is
-    where nobody watches (`await fields(…)`).
+    only: the tool, or tools, whose calls are read; None for all. Calls of other tools are not parsed, and under
+    `await fields(…)`, where nobody watches, none are.
 
-    A call whose text can no longer become JSON gives no more fields, and its other events go on; what becomes of it is
-    said by Available or Abandoned alone. So it is with a custom call, whose text is plain; nothing in its events tells
-    that it is one. What was shown may be wrong in the end: where the call is abandoned, where Available contradicts the
-    deltas, or where a key comes twice (its pieces follow those of the first). Calls of an inner run are not read:
-    whoever starts that run can ask for its fields.
+    A call whose text can no longer become JSON, or is plain text (a custom call), gives no more fields; its other
+    events go on, and only Available or Abandoned says what becomes of it. What was shown may turn out wrong: if the
+    call is abandoned, if Available contradicts the deltas, or if a key comes twice (its pieces follow those of the
+    first). Calls of inner runs are not read: whoever starts such a run can ask for its fields.
     """
     if not out.watched:
         return await out.forward(source)
@@ -41,7 +40,7 @@ async def fields(out: Sink[E | ToolInputField], source: Flow[E, R], *, only: str
 
 
 class FieldReader:
-    """The same without a flow: read(event) -> the fields that follow an event. only: see `fields`."""
+    """`fields` without a flow: read(event) -> the fields that follow an event. only: see `fields`."""
 
     __slots__ = ("_calls", "_only")
 

@@ -49,18 +49,18 @@ Step = Callable[[Sink[Any], S], Awaitable[Next[S] | Stop[S]]] | Callable[[S], Fl
 
 @flow
 async def loop(out: Sink[RunEvent], step: Step[S], state: S, *, journal: RunLog | None = None) -> S:
-    """Run steps until one gives Stop; the value is its state. A Conversation that has `ended` stops the loop, too; one
-    that had before, and in which no call waits, is the value as it is: `conversation.say(…)` lets it go on.
+    """Run steps until one returns Stop; the value is its state. A Conversation that has `ended` stops the loop, too. If
+    it had ended before, and no call waits in it, it is returned unchanged: `conversation.say(…)` continues it.
 
     A call that became available in a step, and that the step neither executed nor left pending, is abandoned as
-    discarded when the step ends. Anything but Next or Stop is a TypeError.
+    discarded when the step ends. A step that returns anything but Next or Stop is a TypeError.
 
-    Inside of a call that goes on after it had to wait, a loop with a Conversation begins where it stood. A step of
-    one's own that may go on so, or with a stored state, runs first what waits: `if state.turn is not None: return
-    Next(state.settle(await out.forward(execute_all(toolkit, state.waiting.values(), …))))`.
+    Inside a call that continues after it had to wait, a loop with a Conversation starts where it stood. So a step of
+    your own that may continue in this way, or from a stored state, first runs the calls that wait: `if state.turn is
+    not None: return Next(state.settle(await out.forward(execute_all(toolkit, state.waiting.values(), …))))`.
 
-    journal: a run that is written down: its events, and the state before the first step and after each; it has to be a
-    Conversation. Steps tell it what is between: `await journal.take(turn)`, and `execute_all(journal=journal)`.
+    journal: a run that is written down: its events, and the state, which must be a Conversation, before the first step
+    and after each. A step reports what happens in between: `await journal.take(turn)`, `execute_all(journal=journal)`.
     """
     check_driven(journal)
     step = step if _takes_sink(step) else _forwarding(step)
@@ -176,7 +176,7 @@ async def _discard(out: Sink[RunEvent], writing: Iterable[str], ledger: Ledger) 
 async def stream_until_complete(
     out: Sink[RunEvent], turn: Flow[TurnEvent, Turn], decide: Callable[[Turn], N | Flow[RunEvent, N]]
 ) -> N:
-    """Run the turn to its end, then decide: Next, Stop, or a Flow that gives one of them."""
+    """Run the turn to its end, then decide: Next, Stop, or a Flow whose value is one of them."""
     decided = decide(await out.forward(turn))
     return await out.forward(decided) if isinstance(decided, Flow) else decided
 
@@ -184,5 +184,5 @@ async def stream_until_complete(
 def next_state_from(
     execution: Flow[E, tuple[ToolResult, ...]], build: Callable[[tuple[ToolResult, ...]], S]
 ) -> Flow[E, Next[S]]:
-    """Run the calls, then go on with the state that is built from their results."""
+    """Run the calls, then continue with the state that `build` makes of their results."""
     return execution.then(lambda results: Next(build(results)))

@@ -12,10 +12,10 @@ from .turns import TextDelta, Turn, TurnEnded, TurnRestarted, TurnStarted
 class Transcript:
     """The reducer from the events of a run to its history: `flow.tap(transcript.feed)`.
 
-    start: what the run is given, a history or a Conversation; calls that wait in it are run first, without a turn.
-    `history(reason)` is legal at every moment, so an exception or a cancellation loses no work: it has the whole turns
-    with their results, the text of the turn under way but no half call, and a failure with the reason for each call
-    without a result. A turn that is told twice is one.
+    start: what the run was given, a history or a Conversation. `history(reason)` is one that a provider accepts, at any
+    moment, so an exception or a cancellation loses no work: it has the whole turns with their results, the text of the
+    turn under way but no half call, and a failure with the reason for each call without a result. A turn whose end is
+    reported twice counts once.
     """
 
     def __init__(self, start: History | Conversation = ()) -> None:
@@ -28,7 +28,7 @@ class Transcript:
         self._text: list[str] = []  # of the turn under way
 
     def feed(self, event: RunEvent) -> None:
-        """Take note of an event. Those of inner runs, and those that leave nothing in a history, change nothing."""
+        """Take note of an event. Events of inner runs, and those that leave nothing in a history, change nothing."""
         match event:
             case TurnStarted():
                 self._settled = self._with_turn("This call did not run: the model was asked again without its result.")
@@ -45,10 +45,7 @@ class Transcript:
                 self._settle()
 
     def history(self, reason: str = "This call was cancelled.") -> History:
-        """The history as it may be sent to a model now.
-
-        reason: what it reads as the result of the calls that have none.
-        """
+        """The history as it could be sent to a model now. reason: what it reads as the result of calls without one."""
         text = "".join(self._text)
         return self._with_turn(reason) + ((Message("assistant", text),) if text.strip() else ())
 
