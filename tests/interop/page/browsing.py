@@ -96,6 +96,16 @@ class Chat:
         if message.type == "error":
             self.complaints.append(message.text)
 
+    @contextmanager
+    def open(self, model: Model, *tools: Tool[..., Any]) -> Iterator[None]:
+        """The page, with runs of this model and these tools behind it. It is left before its server goes, or else it
+        would soon try to reach that again, and complain.
+        """
+        with chats(model, *tools) as url:
+            self.page.goto(url)
+            yield
+            self.page.goto("about:blank")
+
     def forgive(self, what: str) -> None:
         """Of a request that failed, as it had to, a browser complains, too."""
         self.complaints = [each for each in self.complaints if what not in each]

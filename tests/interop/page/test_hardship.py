@@ -34,8 +34,7 @@ def test_ten_thousand_events_are_one_bar_and_a_few_lines(chat: Chat) -> None:
             yield {"done": done, "total": 10_000}
             yield f"step {done}"
 
-    with chats(ScriptedModel([call("work")], ["Done."]), work) as url:
-        chat.page.goto(url)
+    with chat.open(ScriptedModel([call("work")], ["Done."]), work):
         chat.say("Work")
         chat.ends("Answered")
         card = chat.card("work", "done")
@@ -48,8 +47,7 @@ def test_ten_thousand_events_are_one_bar_and_a_few_lines(chat: Chat) -> None:
 
 def test_a_hundred_thousand_characters_are_all_there(chat: Chat) -> None:
     words = [f"word{number} " + "\n\n" * (number % 50 == 49) for number in range(12_000)]
-    with chats(ScriptedModel(words)) as url:
-        chat.page.goto(url)
+    with chat.open(ScriptedModel(words)):
         chat.say("Talk")
         chat.ends("Answered")
         assert str(chat.answer.text_content()).split() == "".join(words).split()
@@ -57,8 +55,7 @@ def test_a_hundred_thousand_characters_are_all_there(chat: Chat) -> None:
 
 
 def test_a_text_of_nothing_but_marks_is_shown(chat: Chat) -> None:
-    with chats(ScriptedModel(["|" * 150_000, "\n\nThat is all."])) as url:
-        chat.page.goto(url)
+    with chat.open(ScriptedModel(["|" * 150_000, "\n\nThat is all."])):
         chat.say("Talk")
         chat.ends("Answered")
         assert chat.answer.text_content() == "|" * 150_000 + "That is all."
@@ -66,8 +63,7 @@ def test_a_text_of_nothing_but_marks_is_shown(chat: Chat) -> None:
 
 def test_messages_may_be_longer_than_what_a_tab_keeps(chat: Chat) -> None:
     count_of_messages, long = 7, "a" * 900_000
-    with chats(ScriptedModel(*[["Read."]] * count_of_messages)) as url:
-        chat.page.goto(url)
+    with chat.open(ScriptedModel(*[["Read."]] * count_of_messages)):
         for number in range(count_of_messages):
             chat.page.locator("#wish").evaluate("(wish, text) => (wish.value = text)", f"{number}{long}")
             chat.button("Send").click()
@@ -81,8 +77,7 @@ def test_messages_may_be_longer_than_what_a_tab_keeps(chat: Chat) -> None:
 def test_what_is_read_does_not_move_while_more_comes(chat: Chat) -> None:
     gate = Gate()
     lines = [f"Line {number}\n\n" for number in range(200)]
-    with chats(ScriptedModel([*lines, gate, *lines])) as url:
-        chat.page.goto(url)
+    with chat.open(ScriptedModel([*lines, gate, *lines])):
         chat.say("Talk")
         expect(chat.answer.locator("p")).to_have_count(200)
         expect(chat.page.get_by_text("Line 199", exact=True)).to_be_in_viewport()
@@ -98,8 +93,7 @@ def test_what_is_read_does_not_move_while_more_comes(chat: Chat) -> None:
 def test_the_least_scroll_up_stops_the_text_and_the_way_back_goes_on(chat: Chat) -> None:
     gates = [Gate(), Gate(), Gate()]
     lines = [f"Line {number}\n\n" for number in range(40)]
-    with chats(ScriptedModel([*lines, gates[0], *lines, gates[1], *lines, gates[2], "The end."])) as url:
-        chat.page.goto(url)
+    with chat.open(ScriptedModel([*lines, gates[0], *lines, gates[1], *lines, gates[2], "The end."])):
         chat.say("Talk")
         expect(chat.answer.locator("p")).to_have_count(40)
         expect(chat.run.locator(".tail")).to_be_in_viewport()
@@ -140,8 +134,7 @@ def test_html_in_names_arguments_output_and_text_does_not_act(chat: Chat) -> Non
     model = ScriptedModel(
         [SMUGGLED + marked + links, *(call(name, smuggling) for name in ("show", "fail", "ask", SMUGGLED))], [SMUGGLED]
     )
-    with chats(model, show, fail, ask) as url:
-        chat.page.goto(url)
+    with chat.open(model, show, fail, ask):
         chat.say(SMUGGLED)
         chat.card("ask", "waiting").get_by_role("button", name="Allow", exact=True).click()
         chat.ends("Answered")
@@ -155,8 +148,7 @@ def test_html_in_names_arguments_output_and_text_does_not_act(chat: Chat) -> Non
 def test_a_reload_in_mid_run_picks_the_run_up(chat: Chat) -> None:
     gate = Gate()
     model = ScriptedModel(["Half a ", gate, "sentence.", call("send", MAIL)], ["Sent."])
-    with chats(model, send) as url:
-        chat.page.goto(url)
+    with chat.open(model, send):
         chat.say("Write to Ann")
         expect(chat.answer).to_have_text("Half a")
         chat.page.reload()
@@ -176,8 +168,7 @@ def test_a_reload_in_mid_run_picks_the_run_up(chat: Chat) -> None:
 
 def test_a_reload_picks_the_run_up_before_it_shows_those_before(chat: Chat) -> None:
     model = ScriptedModel(["One."], ["Two, ", Gate()])
-    with chats(model) as url:
-        chat.page.goto(url)
+    with chat.open(model):
         chat.say("Count")
         chat.ends("Answered")
         chat.say("Go on")
@@ -190,8 +181,7 @@ def test_a_reload_picks_the_run_up_before_it_shows_those_before(chat: Chat) -> N
 
 def test_a_cut_of_the_network_is_told_and_nothing_is_lost(chat: Chat) -> None:
     gates = [Gate(), Gate()]
-    with chats(ScriptedModel(["One, ", gates[0], "two, ", gates[1], "three."])) as url:
-        chat.page.goto(url)
+    with chat.open(ScriptedModel(["One, ", gates[0], "two, ", gates[1], "three."])):
         chat.say("Count")
         expect(chat.answer).to_have_text("One,")
         chat.page.context.set_offline(True)
@@ -211,9 +201,8 @@ def test_a_server_that_is_gone_is_told_and_a_message_is_not_lost(chat: Chat) -> 
         chat.page.goto(server.enter_context(chats(ScriptedModel(["One.", Gate()]))))
         chat.say("Count")
         expect(chat.answer).to_have_text("One.")
-        chat.page.route("**/api/runs/**", lambda route: route.abort())
+        chat.page.evaluate("() => void PAUSES_SECONDS.fill(1_000_000)")  # it does not try again by itself
     expect(chat.page.locator("#offline span")).to_have_text(re.compile("Connection lost"))
-    chat.page.unroute_all()
     chat.page.route("**/api/runs/**", lambda route: route.fulfill(status=404))
     chat.button("Try now").click()
     chat.ends("The server has forgotten this run")

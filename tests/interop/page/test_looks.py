@@ -14,7 +14,7 @@ from streamkit.testing import ScriptedModel, call, stop
 from streamkit.turns import ReasoningDelta
 
 from ..parts import needs_browser
-from .browsing import MAIL, SCREENSHOTS, Chat, Gate, chats, send, written
+from .browsing import MAIL, SCREENSHOTS, Chat, Gate, send, written
 
 pytestmark = needs_browser
 
@@ -91,8 +91,7 @@ def test_it_fits_on_the_screen_in_every_state(chromium: Browser, width: int, sch
             assert low == [], "fingers miss it"
         chat.page.screenshot(path=SCREENSHOTS / f"{state}-{width}-{scheme}.png", animations="disabled")
 
-    with chats(model_until(half), download_until(saved), write, send, research, read) as url:
-        chat.page.goto(url)
+    with chat.open(model_until(half), download_until(saved), write, send, research, read):
         expect(chat.page.get_by_role("heading", level=2)).to_be_in_viewport(ratio=1)
         picture("empty")
         chat.say(WISH)

@@ -14,15 +14,14 @@ from streamkit import (
 from streamkit.testing import ScriptedModel, call
 
 from ..parts import needs_browser
-from .browsing import MAIL, Chat, chats, hang, send, told
+from .browsing import MAIL, Chat, hang, send, told
 
 pytestmark = needs_browser
 
 
 def test_a_call_runs_when_it_is_allowed(chat: Chat) -> None:
     model = ScriptedModel([call("send", MAIL)], ["Sent."])
-    with chats(model, send) as url:
-        chat.page.goto(url)
+    with chat.open(model, send):
         chat.say("Write to Ann")
         card = chat.card("send", "waiting")
         expect(card.locator(".decision p")).to_have_text(
@@ -36,8 +35,7 @@ def test_a_call_runs_when_it_is_allowed(chat: Chat) -> None:
 
 def test_a_call_is_edited_and_what_does_not_fit_is_told(chat: Chat) -> None:
     model = ScriptedModel([call("send", MAIL)], ["Sent."])
-    with chats(model, send) as url:
-        chat.page.goto(url)
+    with chat.open(model, send):
         chat.say("Write to Ann")
         chat.button("Edit").click()
         chat.page.get_by_label("to", exact=True).fill("Eve")
@@ -59,8 +57,7 @@ def test_a_call_is_edited_and_what_does_not_fit_is_told(chat: Chat) -> None:
 
 def test_what_is_decided_about_is_shown_whole(chat: Chat) -> None:
     text = "".join(f"line {number}\n" for number in range(4_000))
-    with chats(ScriptedModel([call("send", {**MAIL, "text": text})], ["Sent."]), send) as url:
-        chat.page.goto(url)
+    with chat.open(ScriptedModel([call("send", {**MAIL, "text": text})], ["Sent."]), send):
         chat.say("Write to Ann")
         card = chat.card("send", "waiting")
         assert card.locator("dd").nth(1).text_content() == text
@@ -68,8 +65,7 @@ def test_what_is_decided_about_is_shown_whole(chat: Chat) -> None:
 
 
 def test_a_part_of_what_is_decided_about_is_called_one(chat: Chat) -> None:
-    with chats(ScriptedModel([call("send", {**MAIL, "text": "a" * 300_000})], ["Sent."]), send) as url:
-        chat.page.goto(url)
+    with chat.open(ScriptedModel([call("send", {**MAIL, "text": "a" * 300_000})], ["Sent."]), send):
         chat.say("Write to Ann")
         expect(chat.card("send", "waiting").locator(".decision")).to_contain_text("too long to be shown whole: 300")
 
@@ -84,8 +80,7 @@ def test_what_is_not_edited_stays_as_it_was(chat: Chat) -> None:
         return "paid"
 
     written = {"account": 1234567890123456789, "others": [-9007199254740993], "text": "\r\n a\rb ", "copies": 1}
-    with chats(ScriptedModel([call("pay", written)], ["Paid."]), pay) as url:
-        chat.page.goto(url)
+    with chat.open(ScriptedModel([call("pay", written)], ["Paid."]), pay):
         chat.say("Pay")
         expect(chat.card("pay", "waiting").locator("dd").first).to_have_text("1234567890123456789")
         chat.button("Edit").click()
@@ -97,8 +92,7 @@ def test_what_is_not_edited_stays_as_it_was(chat: Chat) -> None:
 
 def test_a_denial_has_a_reason_that_the_model_reads(chat: Chat) -> None:
     model = ScriptedModel([call("send", MAIL)], ["Then not."])
-    with chats(model, send) as url:
-        chat.page.goto(url)
+    with chat.open(model, send):
         chat.say("Write to Ann")
         chat.button("Deny").click()
         chat.page.get_by_label("Why not?").fill("she knows already")
@@ -110,8 +104,7 @@ def test_a_denial_has_a_reason_that_the_model_reads(chat: Chat) -> None:
 
 def test_always_is_asked_once(chat: Chat) -> None:
     model = ScriptedModel([call("send", MAIL), call("send", {**MAIL, "to": "Bob"})], [call("send", MAIL)], ["Sent."])
-    with chats(model, send) as url:
-        chat.page.goto(url)
+    with chat.open(model, send):
         chat.say("Write to all")
         expect(chat.card("send", "waiting")).to_have_count(2)
         expect(chat.page).to_have_title("(2) streamkit")
@@ -121,8 +114,7 @@ def test_always_is_asked_once(chat: Chat) -> None:
 
 
 def test_a_verdict_that_is_refused_is_told_and_may_be_given_again(chat: Chat) -> None:
-    with chats(ScriptedModel([call("send", MAIL)], ["Sent."]), send) as url:
-        chat.page.goto(url)
+    with chat.open(ScriptedModel([call("send", MAIL)], ["Sent."]), send):
         chat.page.route(
             "**/verdicts", lambda route: route.fulfill(status=409, json={"error": "it is too late"}), times=1
         )
@@ -137,8 +129,7 @@ def test_a_verdict_that_is_refused_is_told_and_may_be_given_again(chat: Chat) ->
 def test_a_tool_without_a_body_is_answered_by_the_person(chat: Chat) -> None:
     ask: Tool[..., Any] = Tool(name="ask", description="Ask the person.", input={"type": "object", "properties": {}})
     model = ScriptedModel([call("ask")], ["I see."])
-    with chats(model, ask) as url:
-        chat.page.goto(url)
+    with chat.open(model, ask):
         chat.say("Ask me")
         chat.button("Answer").click()
         chat.page.get_by_label("Your answer").fill("forty-two")
@@ -149,8 +140,7 @@ def test_a_tool_without_a_body_is_answered_by_the_person(chat: Chat) -> None:
 
 def test_a_question_out_of_sight_is_a_key_away(chat: Chat) -> None:
     lines = [f"Line {number}\n\n" for number in range(100)]
-    with chats(ScriptedModel([*lines, call("send", MAIL)], ["Sent."]), send) as url:
-        chat.page.goto(url)
+    with chat.open(ScriptedModel([*lines, call("send", MAIL)], ["Sent."]), send):
         chat.say("Write to Ann")
         expect(chat.card("send", "waiting")).to_be_in_viewport()
         expect(chat.page.locator("#review")).not_to_be_visible()
@@ -162,8 +152,7 @@ def test_a_question_out_of_sight_is_a_key_away(chat: Chat) -> None:
 
 def test_escape_stops_the_run_and_the_next_message_goes_on(chat: Chat) -> None:
     model = ScriptedModel(["I begin.", call("hang")], ["I go on."])
-    with chats(model, hang) as url:
-        chat.page.goto(url)
+    with chat.open(model, hang):
         chat.say("Hang")
         expect(chat.card("hang", "running").locator(".state")).to_have_text(re.compile(r"^\d+\.\d s$"))
         chat.page.keyboard.press("Escape")
@@ -176,8 +165,7 @@ def test_escape_stops_the_run_and_the_next_message_goes_on(chat: Chat) -> None:
 
 def test_one_call_is_stopped_and_the_others_go_on(chat: Chat) -> None:
     model = ScriptedModel([call("hang"), call("send", MAIL)], ["One of them."])
-    with chats(model, hang, send) as url:
-        chat.page.goto(url)
+    with chat.open(model, hang, send):
         chat.say("Both")
         chat.button("Stop hang").click()
         expect(chat.card("hang", "stopped")).to_contain_text("the person stopped it")
@@ -188,8 +176,7 @@ def test_one_call_is_stopped_and_the_others_go_on(chat: Chat) -> None:
 def test_everything_is_done_with_keys(chat: Chat) -> None:
     model = ScriptedModel([call("send", MAIL), call("hang")], [call("send", MAIL)], ["Done."])
     keys = chat.page.keyboard
-    with chats(model, send, hang) as url:
-        chat.page.goto(url)
+    with chat.open(model, send, hang):
         keys.type("Write to Ann")
         keys.press("Shift+Enter")
         keys.type("and hang")

@@ -28,7 +28,7 @@ from streamkit.testing import ScriptedModel, call, stop
 from streamkit.turns import TurnRestarted
 
 from ..parts import needs_browser
-from .browsing import Chat, Gate, chats, send, written
+from .browsing import Chat, Gate, send, written
 
 pytestmark = needs_browser
 
@@ -38,8 +38,7 @@ def test_a_card_opens_with_the_name_of_a_call_and_its_fields_grow(chat: Chat) ->
     model = ScriptedModel(
         lambda _: [*written(begun, '{"to": "Ann", "text": "We meet', half, ' at noon."}', whole)], ["Sent."]
     )
-    with chats(model, send) as url:
-        chat.page.goto(url)
+    with chat.open(model, send):
         chat.say("Write to Ann")
         card = chat.card("send", "writing")
         expect(card).to_be_visible()
@@ -79,8 +78,7 @@ The [end](https://example.org)."""
 
 
 def test_the_marks_of_a_text_become_what_they_stand_for(chat: Chat) -> None:
-    with chats(ScriptedModel([MARKED])) as url:
-        chat.page.goto(url)
+    with chat.open(ScriptedModel([MARKED])):
         chat.say("Talk")
         chat.ends("Answered")
         shown = {
@@ -105,8 +103,7 @@ def test_the_marks_of_a_text_become_what_they_stand_for(chat: Chat) -> None:
 
 
 def test_text_from_right_to_left_stands_on_the_right(chat: Chat) -> None:
-    with chats(ScriptedModel([call("look", {"at": "مرحبا"}), "شكرا\n\nThanks."])) as url:
-        chat.page.goto(url)
+    with chat.open(ScriptedModel([call("look", {"at": "مرحبا"}), "شكرا\n\nThanks."])):
         chat.say("مرحبا")
         directions = {".wish": ["rtl"], "dd": ["rtl"], ".said p": ["rtl", "ltr"]}
         expect(chat.answer.locator("p")).to_have_text(["شكرا", "Thanks."])
@@ -118,8 +115,7 @@ def test_text_from_right_to_left_stands_on_the_right(chat: Chat) -> None:
 
 
 def test_a_text_looks_the_same_however_it_was_cut(chat: Chat) -> None:
-    with chats(ScriptedModel([])) as url:
-        chat.page.goto(url)
+    with chat.open(ScriptedModel([])):
         whole, cut = chat.page.evaluate(
             """text => [[text], [...text]].map((pieces) => {
                 const said = new Said("");
@@ -145,8 +141,7 @@ def test_cards_of_an_inner_run_stand_within_the_card_of_its_call(chat: Chat) -> 
         await out.forward(converse(inner, Toolkit(look), (user("Is there a moon?"),)))
         return "There is a moon."
 
-    with chats(ScriptedModel([call("delegate")], ["So it is."]), delegate) as url:
-        chat.page.goto(url)
+    with chat.open(ScriptedModel([call("delegate")], ["So it is."]), delegate):
         chat.say("Is there a moon?")
         chat.ends("Answered")
         within = chat.card("delegate", "done").locator(".nested")
@@ -162,8 +157,7 @@ def test_the_value_that_the_model_got_opens_and_closes(chat: Chat) -> None:
         """Say it all."""
         return "first line\nlast line"
 
-    with chats(ScriptedModel([call("recite")], ["Done."]), recite) as url:
-        chat.page.goto(url)
+    with chat.open(ScriptedModel([call("recite")], ["Done."]), recite):
         chat.say("Recite")
         value = chat.card("recite", "done").locator(".value")
         expect(value.locator("pre")).not_to_be_visible()
@@ -180,8 +174,7 @@ def test_the_states_of_a_call_are_in_words_for_who_does_not_see_them(chat: Chat)
         await running()
         return "over"
 
-    with chats(ScriptedModel([call("wait")], [done, "Done."]), wait) as url:
-        chat.page.goto(url)
+    with chat.open(ScriptedModel([call("wait")], [done, "Done."]), wait):
         chat.say("Wait")
         expect(chat.card("wait").get_by_role("img", name="running")).to_be_visible()
         running.open()
@@ -193,8 +186,7 @@ def test_the_states_of_a_call_are_in_words_for_who_does_not_see_them(chat: Chat)
 
 def test_a_call_that_goes_nowhere_leaves_and_says_why(chat: Chat) -> None:
     cut = call("send", '{"to": "Ann", "text": "We m', ends=False)
-    with chats(ScriptedModel([cut, stop("length")]), send) as url:
-        chat.page.goto(url)
+    with chat.open(ScriptedModel([cut, stop("length")]), send):
         chat.say("Write to Ann")
         chat.ends("Cut at the token limit")
         card = chat.card("send", "dropped")
@@ -208,8 +200,7 @@ def test_failures_are_told_and_the_run_goes_on(chat: Chat) -> None:
         """Fails."""
         raise ToolError("the disk is full")
 
-    with chats(ScriptedModel([call("fail")], ["It failed."]), fail) as url:
-        chat.page.goto(url)
+    with chat.open(ScriptedModel([call("fail")], ["It failed."]), fail):
         chat.say("Try")
         expect(chat.card("fail", "failed").locator(".problem")).to_have_text("the disk is full")
         expect(chat.answer).to_have_text("It failed.")
@@ -217,8 +208,7 @@ def test_failures_are_told_and_the_run_goes_on(chat: Chat) -> None:
 
 def test_a_run_that_fails_says_so_and_the_next_message_goes_on(chat: Chat) -> None:
     model = ScriptedModel(["So f", ProviderError("overloaded")], ["Here I am again."])
-    with chats(model) as url:
-        chat.page.goto(url)
+    with chat.open(model):
         chat.say("Hello?")
         chat.ends("Failed")
         expect(chat.run.locator(".problem")).to_have_text("overloaded")
@@ -247,8 +237,7 @@ def test_what_began_anew_is_taken_back(chat: Chat) -> None:
                 await out.send(event)
             return turn
 
-    with chats(Restarting(), send) as url:
-        chat.page.goto(url)
+    with chat.open(Restarting(), send):
         chat.say("Hello?")
         chat.ends("Answered")
         expect(chat.run.locator(".said")).to_have_text(["Hello."])
