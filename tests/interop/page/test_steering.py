@@ -198,6 +198,7 @@ def test_everything_is_done_with_keys(chat: Chat) -> None:
         _tab_to(chat, "Stop hang")
         keys.press("Enter")
         expect(chat.card("send", "waiting")).to_be_visible()
+        assert chat.focused() == "wish"
         _tab_to(chat, "Edit")
         keys.press("Enter")
         keys.press("Escape")
