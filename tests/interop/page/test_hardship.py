@@ -91,25 +91,28 @@ def test_what_is_read_does_not_move_while_more_comes(chat: Chat) -> None:
 
 
 def test_the_least_scroll_up_stops_the_text_and_the_way_back_goes_on(chat: Chat) -> None:
-    gates = [Gate(), Gate(), Gate()]
+    gates = [Gate(), Gate(), Gate(), Gate()]
     lines = [f"Line {number}\n\n" for number in range(40)]
-    with chat.open(ScriptedModel([*lines, gates[0], *lines, gates[1], *lines, gates[2], "The end."])):
+    model = ScriptedModel([*lines, gates[0], "More\n\n", gates[1], *lines, gates[2], *lines, gates[3], "The end."])
+    with chat.open(model):
         chat.say("Talk")
         expect(chat.answer.locator("p")).to_have_count(40)
         expect(chat.run.locator(".tail")).to_be_in_viewport()
         chat.page.get_by_text("Line 39", exact=True).hover()
-        chat.page.mouse.wheel(0, -20)
-        chat.page.wait_for_function("() => thread.scrollHeight - thread.scrollTop - thread.clientHeight > 10")
+        chat.page.mouse.wheel(0, -8)
+        chat.page.wait_for_function("() => thread.scrollHeight - thread.scrollTop - thread.clientHeight > 2")
         gates[0].open()
-        expect(chat.answer.locator("p")).to_have_count(80)
+        expect(chat.answer.locator("p")).to_have_count(41)
+        gates[1].open()
+        expect(chat.answer.locator("p")).to_have_count(81)
         expect(chat.run.locator(".tail")).not_to_be_in_viewport()
         chat.button("Latest").click()
-        gates[1].open()
-        expect(chat.answer.locator("p")).to_have_count(120)
+        gates[2].open()
+        expect(chat.answer.locator("p")).to_have_count(121)
         expect(chat.run.locator(".tail")).to_be_in_viewport()
         expect(chat.button("Latest")).not_to_be_visible()
         chat.page.locator("#wish").fill("\n" * 10)  # which takes room from the text
-        gates[2].open()
+        gates[3].open()
         expect(chat.page.get_by_text("The end.")).to_be_in_viewport()
 
 
