@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Iterable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from time import time
 
@@ -39,16 +39,23 @@ class Answer:
         self._patience = patience
         is_plain = response.headers.get("content-encoding", "identity") == "identity"
         is_raw = is_plain and not response.is_stream_consumed  # as it is where a transport made it of a whole body
-        self._pieces = response.aiter_raw() if is_raw else response.aiter_bytes()
+        assert isinstance(response.stream, httpx2.AsyncByteStream)  # no other comes from a client that is asynchronous
+        # Not aiter_raw(): each piece would go through one more generator.
+        self._pieces = self._read(response.stream if is_raw else response.aiter_bytes())
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 
-    async def __anext__(self) -> bytes:
+    def __anext__(self) -> Awaitable[bytes]:
+        return self._patience.wait_for_piece(anext(self._pieces))
+
+    async def _read(self, pieces: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
         try:
-            return await self._patience.wait_for_piece(anext(self._pieces))
+            async for piece in pieces:
+                yield piece
         except (httpx2.TransportError, httpx2.DecodingError) as error:
             raise _failure(error, self.response.request) from error
+        await self.response.aclose()  # it was read to its end: the connection can be used again
 
     async def text(self) -> str:
         """The beginning of it, as text."""
