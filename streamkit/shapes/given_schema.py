@@ -54,6 +54,8 @@ class SchemaShape:
     refers to what is not in it.
     """
 
+    takes_any_depth = True
+
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self.schema: dict[str, Any] = copy.deepcopy(dict(schema))
         draft = jsonschema.validators.validator_for(self.schema, default=jsonschema.Draft202012Validator)

@@ -62,6 +62,8 @@ def model_problems(model: type[Any], value: Any, path: str) -> Iterator[str]:
 class ModelShape:
     """A model as all that came: its fields are the arguments of a tool, or it is the answer itself."""
 
+    takes_any_depth = True
+
     def __init__(self, model: type[Any], schema: dict[str, Any]) -> None:
         self.schema = schema
         self._model = model

@@ -13,7 +13,7 @@ from .typed import TypedShape
 
 
 class Shape(Protocol):
-    """schema: JSON Schema of it, which a model is told.
+    """schema: JSON Schema of it, which a model is told. takes_any_depth: a value may be nested as deeply as its text.
 
     decode(text) and convert(tree) give the value, typed where there is a type, and raise a msgspec.DecodeError for what
     does not fit; decode also for text that is no strict JSON, and UnicodeEncodeError or RecursionError. problems(tree)
@@ -22,6 +22,9 @@ class Shape(Protocol):
 
     @property
     def schema(self) -> dict[str, Any]: ...
+
+    @property
+    def takes_any_depth(self) -> bool: ...
 
     def decode(self, text: str, /) -> Any: ...
 

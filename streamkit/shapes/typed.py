@@ -14,12 +14,14 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec.inspect import DataclassType, StructType, TypedDictType
+from msgspec.inspect import AnyType, CustomType, DataclassType, ExtType, Field, RawType, StructType, TypedDictType
 
 from .mismatch import excerpt, joined, line, missing, shortened, unknown, wrong
 from .pydantic_models import is_model, model_of, model_problems
 
 _DEEPEST = 8  # levels on which wrong places are told one by one; of what lies deeper, the first one is
+
+_ANYTHING = (AnyType, RawType, CustomType, ExtType)
 
 _QUOTED = re.compile(r"`([^`]*)`")
 _JSON_WORDS = {"int": "integer", "float": "number", "bool": "boolean", "str": "string"}
@@ -30,6 +32,7 @@ class TypedShape:
 
     def __init__(self, kind: Any, schema: dict[str, Any]) -> None:
         self.schema = schema
+        self.takes_any_depth = takes_any_depth(kind)
         self.decode = msgspec.json.Decoder(kind, dec_hook=_of_kind).decode
         self._kind = kind
 
@@ -38,6 +41,30 @@ class TypedShape:
 
     def problems(self, tree: Any) -> Iterator[str]:
         return problems(tree, self._kind, "")
+
+
+def takes_any_depth(kind: Any) -> bool:
+    """Whether a value may be nested deeper than its type is: where that takes anything, or has itself inside."""
+    known: dict[int, bool] = {}
+
+    def is_open(described: Any) -> bool:
+        if id(described) not in known:
+            known[id(described)] = True  # for who asks again while it is looked into
+            known[id(described)] = isinstance(described, _ANYTHING) or any(map(is_open, _parts(described)))
+        return known[id(described)]
+
+    return is_open(msgspec.inspect.type_info(kind))
+
+
+def _parts(described: msgspec.Struct) -> Iterator[Any]:
+    """The types that a type is made of, all as `msgspec.inspect` describes them."""
+    for name in described.__struct_fields__:
+        told = getattr(described, name)
+        for each in told if isinstance(told, tuple) else (told,):
+            if isinstance(each, Field):
+                yield each.type
+            elif isinstance(each, msgspec.inspect.Type):
+                yield each
 
 
 def problems(value: Any, kind: Any, path: str, depth: int = 0) -> Iterator[str]:

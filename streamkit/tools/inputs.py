@@ -127,9 +127,10 @@ def _decoder(
 ) -> Callable[[str], dict[str, Any]]:
     """No method: of a short text to look up what it needs would be a tenth of the work."""
     fast = shape.decode
+    takes_any_depth = shape.takes_any_depth  # else no text can make more of it than its type allows
 
     def decode(text: str) -> dict[str, Any]:
-        if len(text) > MAX_NESTING and nests_deeper_than(MAX_NESTING, text):
+        if takes_any_depth and len(text) > MAX_NESTING and nests_deeper_than(MAX_NESTING, text):
             raise _too_deep()
         try:
             return by_name(fast(text))

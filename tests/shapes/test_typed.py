@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
+from pydantic import BaseModel
 
 from streamkit.shapes.mismatch import LONGEST_MESSAGE, mismatch
 from streamkit.shapes.shape import shape_of
@@ -180,3 +181,36 @@ def test_work_stops_when_the_message_is_full() -> None:
     message = message_of(struct, {"it": [{"number": 1}] * 10_000})
     assert "- it[0]: it is never good, but got" in message
     assert asked < 100
+
+
+class Link(TypedDict):
+    to: "list[Chain]"
+
+
+class Chain(msgspec.Struct):
+    links: dict[str, Link]
+
+
+class Pair(msgspec.Struct):
+    one: Candle
+    other: Candle
+
+
+class Model(BaseModel):
+    word: str
+
+
+BOUNDED: list[Any] = [Lamp, Pair, list[Place], dict[str, Filter], Lamp | Candle | None, Box[int], tuple[int, list[str]]]
+LIAR = Annotated[Any, Meta(extra_json_schema={"type": "string"})]
+UNBOUNDED: list[Any] = [Any, list, dict, Box, list[Any], int | Box[Any], Tree, Link, Chain, Box[Pair | list[Chain]]]
+UNBOUNDED += [Model, Box[Model], msgspec.Raw, LIAR]
+
+
+@pytest.mark.parametrize("kind", BOUNDED, ids=str)
+def test_a_type_bounds_the_depth_of_its_values(kind: Any) -> None:
+    assert not shape_of(kind).takes_any_depth
+
+
+@pytest.mark.parametrize("kind", UNBOUNDED, ids=str)
+def test_what_takes_anything_or_has_itself_inside_bounds_no_depth(kind: Any) -> None:
+    assert shape_of(kind).takes_any_depth

@@ -230,6 +230,10 @@ def test_plain_text_is_checked_like_any_argument() -> None:
         made(kind).take_plain_text("ab")
 
 
+class Nested(msgspec.Struct):
+    a: "list[Nested]"
+
+
 def taking_anything() -> Input:
     return Input({"type": "object", "properties": {"a": {}}}, "f", takes_other=lambda name: False, coerce=True)
 
@@ -239,6 +243,20 @@ def test_arguments_that_are_nested_too_deeply_are_refused_whatever_a_field_takes
     made = taking_anything()
     with pytest.raises(InvalidInput, match="at most 128 objects and arrays"):
         made.decode('{"a":' + text + "}")
+
+
+def test_a_type_that_has_itself_inside_takes_no_deeper_arguments() -> None:
+    with pytest.raises(InvalidInput, match="at most 128 objects and arrays"):
+        made(Nested).decode('{"a":[' * 100 + "]}" * 100)
+    assert made(Nested).decode('{"a":[' * 64 + "]}" * 64)["a"]
+
+
+def test_of_a_type_that_has_an_end_nothing_deep_is_kept_or_taken() -> None:
+    kind = msgspec.defstruct("S", [("a", list[str])])
+    deep = "[" * 200 + "]" * 200
+    assert made(kind).decode(f'{{"a":["b"],"unknown":{deep}}}') == {"a": ["b"]}
+    with pytest.raises(InvalidInput, match=r"a\[0\]: expected string"):
+        made(kind).decode(f'{{"a":[{deep}]}}')
 
 
 def test_edited_arguments_may_be_nested_no_deeper() -> None:
