@@ -62,6 +62,10 @@ class Connection:
     ) -> None:
         if not re.fullmatch(r"[a-zA-Z0-9_-]{0,32}", prefix):
             raise DefinitionError(f"prefix {prefix!r}: at most 32 letters, digits, _ and -")
+        if isinstance(target, str) and not target.lower().startswith(("http://", "https://")):
+            raise DefinitionError(
+                f"{target!r} is no URL of a server: for a command, give StdioServerParameters(command=…, args=[…])"
+            )
         target = spawned(target) if isinstance(target, StdioServerParameters) else target
         client = target if isinstance(target, Client) else Client(target)
         if client._entered:

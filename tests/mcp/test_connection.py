@@ -134,6 +134,8 @@ async def test_mistakes_are_told_with_their_fix() -> None:
         Connection(server(), prefix="git hub_")
     with pytest.raises(DefinitionError, match="timeout_seconds is -1"):
         Connection(server(), timeout_seconds=-1)
+    with pytest.raises(DefinitionError, match=r"for a command, give StdioServerParameters"):
+        Connection("npx server-everything stdio")
     async with client(server()) as entered:
         with pytest.raises(DefinitionError, match="before"):
             Connection(entered)
