@@ -35,8 +35,8 @@ V_co = TypeVar("V_co", covariant=True)
 class ToolOptions(TypedDict, total=False):
     """What can be said of any tool beyond its function; see Tool.
 
-    name: the function's own, unless given. description: its docstring, all of it, unless given. input: instead of the
-    parameters, whose annotations then say nothing to the model: a Struct, a model of pydantic, or a JSON Schema.
+    name, description: the name and the whole docstring of the function, unless given. input: what the tool takes, in
+    place of the annotations of its parameters: a Struct, a pydantic model, or a JSON Schema.
     """
 
     name: str
@@ -58,7 +58,7 @@ _OPTIONS = ToolOptions.__annotations__.keys() | {"reducer"}
 
 
 class ReducingOptions(ToolOptions, Generic[E, V], total=False):
-    """How the events of a tool become its value, one of the two. finalize: makes it of the list of all events."""
+    """How the events of a tool become its value: give one of the two. finalize: makes it of the list of all events."""
 
     finalize: Callable[[list[E]], V]
     reduce: Reducer[E, Any, V]
@@ -169,12 +169,12 @@ def streaming_tool(
     reduce: Reducer[Any, Any, Any] | None = None,
     **options: Any,
 ) -> Any:
-    """A tool that shows its work event by event. What it yields, sends to its Sink or puts in its Flow are its events.
+    """A tool that shows its work event by event: what it yields or sends to its Sink, or the events of its Flow.
 
     For an async generator, a plain generator (run on a worker thread), a function that returns a Flow, and any function
     that takes a Sink first. finalize: makes the value of the list of all events. reduce: a Reducer that makes it. A
-    function that yields needs one of the two, since a generator has no value of its own. A Flow or a function with a
-    Sink has one: without a reducer that is the value, and it is a plain Tool; with a reducer its own value is dropped.
+    function that yields needs one of the two, because a generator has no value of its own. A Flow, or a function with a
+    Sink, has a value: it counts if there is no reducer (the tool is then a plain Tool), and else is dropped.
     Raises DefinitionError, with the fix, for what cannot be a streaming tool.
     """
     if function is None:

@@ -33,12 +33,12 @@ _NOTHING: Any = object()
 class Reducer(msgspec.Struct, Generic[E_contra, S, V_co], frozen=True):
     """How events become a value.
 
-    start() makes the state, step(state, event) gives the next one and may change the old one in place, finish(state)
-    gives the value. What any of the three raises goes to whoever runs the reducer. DefinitionError where one is async,
-    or cannot be called so.
+    start() makes the state, step(state, event) returns the next one and may change the old one in place, finish(state)
+    returns the value. What any of the three raises goes to whoever runs the reducer. Raises DefinitionError if one of
+    them is async, or cannot be called in this way.
 
-    salvages: finish is called also where a tool fails or runs out of time: its value is the `partial` of the failure,
-    and the model reads it.
+    salvages: finish is also called when a tool fails or runs out of time; its value becomes the `partial` of the
+    failure, and the model reads it.
     """
 
     start: Callable[[], S]
@@ -59,8 +59,8 @@ def collect(finalize: Callable[[list[E]], V], *, max_items: int | None = None) -
 def collect(finalize: Callable[[list[Any]], Any] | None = None, *, max_items: int | None = None) -> Any:
     """finalize of the list of all events, or the list itself.
 
-    max_items: only that many are kept, the first ones; later events are let go, so memory has a bound. (For the last
-    ones, `fold` with a `deque`.)
+    max_items: only that many are kept, the first ones; later events are dropped, so memory has a bound. (To keep the
+    last ones, use `fold` with a `deque`.)
     """
     if finalize is not None:
         _check_function("collect", finalize, 1, "the list of all events")
@@ -82,9 +82,9 @@ def last(kind: type[T]) -> Reducer[object, Any, T]: ...
 @overload
 def last(kind: type[T], *, default: D) -> Reducer[object, Any, T | D]: ...
 def last(kind: type[Any], *, default: Any = _NOTHING) -> Any:
-    """The last event that is a `kind`; events of other types are passed over.
+    """The last event that is a `kind`; events of other types are ignored.
 
-    Without a default, finish raises ReducerError where no such event came.
+    Without a default, the call fails if no such event came: finish raises ReducerError.
     """
     _check_kind("last", kind)
 
@@ -122,9 +122,8 @@ def count() -> Reducer[object, Any, int]:
 def join_text(separator: str = "") -> Reducer[object, Any, str]:
     """The text of all events, joined.
 
-    Events that are a `str` count, and those whose `text` is one, such as TextDelta and RefusalDelta. What the model
-    thinks (ReasoningDelta) and the fields of a call it writes (ToolInputField) do not, and a turn that is restarted
-    loses what it had said.
+    Events that are a `str` count, and those whose `text` is one, such as TextDelta and RefusalDelta, but not the
+    model's reasoning (ReasoningDelta) or the fields of a call (ToolInputField). A turn that restarts loses its text.
     """
     return Reducer(_Text, _add_text, lambda state: separator.join(state.pieces))
 
@@ -138,7 +137,7 @@ def fold(step: Callable[[S, E], S], start: S) -> Reducer[E, Any, S]:
 async def reduce_stream(events: AsyncIterable[E], reducer: Reducer[E, Any, V]) -> V:
     """The value of a reducer over any async iterable, such as the events of an opened Flow.
 
-    The iterable stays its owner's: an error in a step leaves it unclosed where it is.
+    The caller owns the iterable: an error in a step leaves it where it is, not closed.
     """
     state = reducer.start()
     step = reducer.step

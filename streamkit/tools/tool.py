@@ -33,10 +33,10 @@ X_co = TypeVar("X_co", covariant=True)
 
 
 class ToolContext(msgspec.Struct, Generic[X_co], frozen=True, eq=False):
-    """What a running tool may know of its call.
+    """What a running tool may know about its call.
 
-    execution_id: names this execution for good, over restarts too; an idempotency key. attempt: from 1. context: what
-    `execute_all(context=…)` was given; it is never written down.
+    execution_id: names this execution for good, also after a restart, so it may serve as an idempotency key. attempt:
+    from 1. context: what `execute_all(context=…)` was given; it is never written down.
     """
 
     execution_id: str
@@ -59,21 +59,22 @@ no_body: Callable[..., Any] = _no_body
 class Tool(Generic[P, R_co]):
     """A function that a model may call: a coroutine function, a plain function, or one that returns a Flow.
 
-    input: what the arguments of a call have to be, a msgspec Struct, a model of pydantic, or a JSON Schema of an object
+    input: what the arguments of a call have to be: a msgspec Struct, a pydantic model, or a JSON Schema of an object
     (extra `schema`). The function gets the fields by name; see `inputs` for what a schema means for it.
-    takes_context, takes_sink: a ToolContext, then a Sink, come before them. What the function sends is shown, what it
-    returns is the value.
-    on_input: hears how the model writes a call; a plain or async function of one ToolInputEvent.
-    check: rules that a schema cannot say; a plain function of the arguments by name, which raises ToolError or
-    ValueError with a sentence for the model. It runs in the event loop; what has to wait belongs to `authorize`.
+    takes_context, takes_sink: a ToolContext, then a Sink, come before the fields. What the function sends is shown;
+    what it returns is the value.
+    on_input: gets the events of a call while the model writes it; a plain or async function of one ToolInputEvent.
+    check: for rules that a schema cannot express; a plain function of the arguments by name, which raises ToolError or
+    ValueError with a sentence for the model. It runs in the event loop; if it has to wait, use `authorize` instead.
     serial: calls that share this key run one after another.
-    timeout_seconds, idle_timeout_seconds: for the whole call, and until its next event.
-    result_limit_bytes: so much of the value the model reads, the beginning and a note; see `large_results`.
-    coerce: mend arguments that do not fit, where it is clear what was meant; see `coercion`.
-    approval: a person has to allow each call; see `ApprovalDesk`. origin: whose tool it is, an account or a server; the
-    person is told. effects: what a call does to the world. "none" and "idempotent" (the same, however often it runs
-    with one execution id) may run again after a crash in the middle of it, "once" may not; see `Journal`.
-    Without a function it has no body: whoever has the run answers its calls (`Allow(value=…)`).
+    timeout_seconds, idle_timeout_seconds: limits for the whole call, and until its next event; None is no limit.
+    result_limit_bytes: how much of the value the model reads: the beginning, and a note; see `large_results`.
+    coerce: repair arguments that do not fit if it is clear what was meant; see `coercion`.
+    approval: a person has to allow each call; see `ApprovalDesk`. origin: whose tool it is, such as an account or a
+    server; the person is told. effects: what a call does to the world. After a crash in the middle of it, a call may
+    run again if this is "none" or "idempotent" (the same, however often it runs with one execution id), but not if it
+    is "once"; see `Journal`.
+    Without a function the tool has no body: whoever has the run answers its calls (`Allow(value=…)`).
     spec: what the model is told. in_thread: the function is plain and may block, so a worker thread has to call it.
 
     Raises DefinitionError, with the fix, for what cannot work.
@@ -167,9 +168,9 @@ class Tool(Generic[P, R_co]):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class StreamingTool(Tool[P, R_co], Generic[P, R_co, E_contra, V_co]):
-    """A tool whose value a reducer makes of its events: those it yields, sends to its sink, or those of its Flow.
+    """A tool whose value a reducer makes of its events: those it yields or sends to its sink, or those of its Flow.
 
-    The events are shown to whoever watches. What else the function returns is dropped.
+    The events are shown to whoever watches. Anything else that the function returns is dropped.
     """
 
     reducer: Reducer[E_contra, Any, V_co]
@@ -179,9 +180,9 @@ _sink: ContextVar[Sink[Any]] = ContextVar("streamkit_sink")
 
 
 def current_sink() -> Sink[Any]:
-    """The sink of the tool call that runs here, for helpers called deep inside it, in its tasks and its threads.
+    """The sink of the tool call that runs here, for helpers deep inside it, including its tasks and its threads.
 
-    Raises FlowError outside of any tool call.
+    Raises FlowError outside any tool call.
     """
     try:
         return _sink.get()

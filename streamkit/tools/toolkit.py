@@ -111,7 +111,7 @@ class Toolkit:
         return self._with({name: tool for name, tool in self._tools.items() if name not in names}, self._disabled)
 
     def disabled(self, name: str, why: str) -> Toolkit:
-        """The toolkit in which this tool is not offered, and a call of it fails with the reason."""
+        """The toolkit in which this tool is not offered to the model, and a call of it fails with this reason."""
         self._check_known((name,))
         return self._with(self._tools, {**self._disabled, name: why})
 
@@ -160,10 +160,10 @@ class Toolkit:
         return _checked(valid.call, valid.tool, lambda: valid.tool.convert(arguments))
 
     def listen(self, flow: Flow[TurnEvent, R]) -> Flow[TurnEvent, R]:
-        """The same turn, in which each tool with `on_input` hears how its calls are written, also under `await`.
+        """The same turn; each tool with `on_input` gets the events of its calls as they are written, even when awaited.
 
-        The events of a call are awaited in order, before the consumer gets them; what the hook raises is logged. It
-        hears of Abandoned even when the consumer is gone, and then has half a second.
+        The hook is awaited for each event in order, before the consumer gets the event; what it raises is logged. It
+        gets Abandoned even when the consumer is gone, and then has half a second.
         """
         hooks = {tool.name: tool.on_input for tool in self if tool.on_input is not None}
         return listen(flow, hooks) if hooks else flow
