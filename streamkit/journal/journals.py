@@ -27,18 +27,18 @@ logger = logging.getLogger("streamkit")
 
 
 class Followed(msgspec.Struct, frozen=True):
-    """An event of a run, and the number to go on from: `follow(run_id, after=number)`."""
+    """An event of a run, and its number, to continue from there: `follow(run_id, after=number)`."""
 
     number: int
     event: RunEvent
 
 
 class Journal:
-    """Drives runs that are written down.
+    """Runs that are written down: `drive` runs one, `follow` watches one.
 
-    store: where. events: whether what the consumer is shown is written down, too; without it nobody can follow, and a
-    run writes less. redact: what is written of arguments and values instead of what they are. A run that goes on after
-    a crash reads what was written: so does the model that it asks.
+    store: where they are kept. events: whether the events that the consumer is shown are written down, too; without
+    them a run writes less, but nobody can follow it. redact: redact(tool, value) returns what is written in place of
+    arguments and values. A run that continues after a crash reads what was written, and so does its model.
     """
 
     def __init__(self, store: JournalStore, *, events: bool = True, redact: Redact | None = None) -> None:
@@ -49,9 +49,9 @@ class Journal:
 
     @asynccontextmanager
     async def drive(self, run_id: str) -> AsyncIterator[RunLog]:
-        """The run with this id, to be driven inside of the block: a new one, or one that goes on.
+        """The run with this id, to be driven inside the block: a new one, or one that continues.
 
-        Raises RunIsHeld where somebody else drives it, and JournalError where the store fails.
+        Raises RunIsHeld if somebody else drives it, and JournalError if the store fails.
         """
         if not isinstance(run_id, str):
             raise TypeError(f"the id of a run is a str, not {run_id!r}")
@@ -77,16 +77,16 @@ class Journal:
 
     @asynccontextmanager
     async def resume(self, run_id: str) -> AsyncIterator[RunLog]:
-        """As drive, but raises UnknownRun for a run of which nothing is written down."""
+        """Like `drive`, but raises UnknownRun if nothing is written down of the run."""
         await self._last(run_id)
         async with self.drive(run_id) as log:
             yield log
 
     def follow(self, run_id: str, *, after: int = 0) -> Flow[Followed, None]:
-        """The events of a run behind a number, then those to come until it ends; each of them once.
+        """The events of a run after a number, then those to come until it ends; each of them once.
 
-        A run whose process is gone has not ended: its followers wait until somebody goes on with it, and never see the
-        end of a turn that the run has lost. Raises UnknownRun for a run, or a number, of which nothing is written down.
+        A run whose process is gone has not ended: its followers wait until somebody continues it, and never see the end
+        of a turn that the run has lost. Raises UnknownRun if nothing is written down of the run, or up to the number.
         """
         return Flow(lambda out: self._follow(out, run_id, after))
 

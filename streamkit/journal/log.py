@@ -26,8 +26,8 @@ from .unclosed import Unclosed
 class RunLog:
     """A run that somebody drives. Made by `Journal.drive`.
 
-    conversation: where the run stands: None for a new one; with an unsettled `turn` where calls of it have no result
-    yet. owed: the ends of what was shown as begun, and then cut off; `loop` sends them first.
+    conversation: where the run stands: None for a new one; with an unsettled `turn` if calls of it have no result yet.
+    owed: the ends of what was shown as begun, and then cut off; `loop` sends them first.
     """
 
     def __init__(self, store: JournalStore, run_id: str, *, events: bool, redaction: Redaction | None) -> None:
@@ -165,9 +165,10 @@ class RunLog:
     # What is written of turns and states
 
     async def take(self, turn: Turn, results: Sequence[Failure] = ()) -> None:
-        """The model has answered with calls that are about to run. Durable with whatever durable comes next.
+        """The model has answered with calls that are about to run. For a step of your own, before `execute_all`.
 
-        results: of those that shall not run, also not when somebody goes on after a crash.
+        It becomes durable with the next durable entry. results: of calls that must not run, not even when somebody
+        continues after a crash.
         """
         found, self._found, self._saved = self._found, None, None
         execution_ids = {call.call_id: call.local_id for call in turn.calls}

@@ -18,9 +18,9 @@ LIMIT_BYTES = 256 * 1024 * 1024
 
 
 def memory_journal(*, events: bool = True, redact: Redact | None = None, limit_bytes: int = LIMIT_BYTES) -> Journal:
-    """A journal whose entries are gone with it. events, redact: see Journal.
+    """A journal in memory, which is gone with its process. events, redact: see Journal.
 
-    limit_bytes: when more is written, the runs that nobody drives are forgotten, those first that were quiet longest.
+    limit_bytes: when more is written, runs that nobody drives are forgotten, beginning with those quiet for longest.
     """
     return Journal(MemoryStore(limit_bytes=limit_bytes), events=events, redact=redact)
 

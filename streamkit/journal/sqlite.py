@@ -34,12 +34,12 @@ READ_UNSHOWN = "SELECT number, entry FROM entries WHERE run_id = ? AND number > 
 
 
 def sqlite_journal(path: str | os.PathLike[str], *, events: bool = True, redact: Redact | None = None) -> Journal:
-    """A journal in the file at this path, which is made where there is none. events, redact: see Journal.
+    """A journal in the file at this path, which is created if it does not exist. events, redact: see Journal.
 
-    The file, and the one beside it that ends in `-holds`, are for the processes of one machine, on a disk of its own.
-    A call costs two commits that are synced to the disk, calls at the same time share theirs, and a turn costs no more
-    of them than its calls. Where the file is full, locked or damaged the run ends with one JournalError. Driving a run
-    needs the file locks of POSIX; on Windows it raises JournalError.
+    The file, and the one beside it that ends in `-holds`, may be shared by processes of one machine, on a local disk.
+    A call costs two commits that are synced to the disk; calls that run at the same time share theirs, and a turn adds
+    none. If the file is full, locked or damaged, the run ends with one JournalError. Driving a run needs the file locks
+    of POSIX; on Windows it raises JournalError.
     """
     return Journal(SqliteStore(path), events=events, redact=redact)
 
@@ -47,8 +47,8 @@ def sqlite_journal(path: str | os.PathLike[str], *, events: bool = True, redact:
 class SqliteStore:
     """Entries in an SQLite database.
 
-    The file is opened when it is needed, and closed when nobody has the store any more; `aclose` need not be called.
-    lock_timeout_seconds: how long to wait while other processes write; then JournalError.
+    The file is opened when it is needed, and closed when nobody holds the store any more; `aclose` need not be called.
+    lock_timeout_seconds: how long to wait while other processes write, before JournalError is raised.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS) -> None:
