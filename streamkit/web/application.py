@@ -48,9 +48,9 @@ class WebApp:
 
     @asynccontextmanager
     async def lifespan(self, host: object = None) -> AsyncIterator[None]:
-        """For the application that this one is mounted in: `Starlette(…, lifespan=app.lifespan)`, so also FastAPI.
+        """For the application in which this one is mounted: `Starlette(…, lifespan=app.lifespan)`, and so for FastAPI.
 
-        Served by itself it needs no such thing. Leaving the block ends the runs that go on, in the background and in
+        Not needed if this app is served by itself. Leaving the block ends the active runs, in the background and in
         their responses, and waits for their cleanup.
         """
         async with self._host.running():
@@ -80,31 +80,32 @@ def app(
     """Runs behind HTTP: `app(lambda run: converse(model, toolkit, run.conversation, authorize=run.authorize,
     running=run.running, journal=run.journal))`.
 
-    start: makes the run of a request. What it raises before that, such as HTTPException(429), is the answer.
-    authenticate: the user who asks, from a request; plain or async. None, False and what is empty are nobody, and
-    answered with 401. What it gives names the user: text, a number or a record of such, the same each time; a run
-    belongs to the user who started it, and to others it is unknown. Without it, whoever has the id of a run may watch
-    and steer it; nobody guesses one.
+    start: makes the run of a request. What it raises instead, such as HTTPException(429), is the answer.
+    authenticate: a plain or async function that returns the user behind a request. None, False and anything empty mean
+    nobody, and are answered with 401. Its value names the user: text, a number or a record of these, the same each
+    time. A run belongs to the user who started it, and is unknown to others. Without `authenticate`, whoever has the id
+    of a run may watch and steer it; ids cannot be guessed.
 
-    journal: where runs are written down: then they may be watched by several, again, and from elsewhere, and go on
-    after the process died. A verdict on a run that ended with "pending" is kept there, too, for `{"after": id}`, over a
-    restart and for all who share it; what is given with it, arguments or a value, only in memory where the journal
-    hides some. resumable: a client that leaves does not end its run; else it is cancelled within a second.
-    allowed_origins: of pages of elsewhere that may use the app, as in "https://example.org"; "*" is all of them, and
-    sends no cookies.
-    redact: what goes out instead of arguments and values. fields: our own protocol tells the fields of arguments, too,
-    as `NativeEncoder` does.
-    secret: signs what clients that hold the conversation (AI SDK, AG-UI) are asked to approve, so that they approve
-    nothing else: at least 16 bytes, the same in all processes; None makes one, and what was asked before a restart can
-    be approved no more. What they approve runs once: a request that comes a second time is refused with 409, with a
-    journal by all who share it. It may come again where the call cannot have started; else the person speaks on, or
-    denies it, and the model reads that it may have happened.
+    journal: where runs are written down. Then a run can be watched by several clients, and again, and continues after
+    its process died. A verdict on a run that ended with "pending" is kept there, too, for `{"after": id}`: it survives
+    a restart, and all who share the journal see it. Arguments or a value that come with a verdict are kept only in
+    memory if the journal has `redact=`. resumable: a run goes on when its client leaves; otherwise it is cancelled
+    within a second.
+    allowed_origins: origins of other pages that may use the app, such as "https://example.org"; "*" allows all, without
+    cookies.
+    redact: redact(tool, value) returns what is sent in place of arguments and values. fields: the native protocol also
+    sends the fields of arguments, as `NativeEncoder` does.
+    secret: signs what clients that hold the conversation (AI SDK, AG-UI) are asked to approve, so that they can approve
+    nothing else: at least 16 bytes, the same in all processes. None makes one; then what was asked before a restart can
+    no longer be approved. What they approve runs once: a request that comes a second time is refused with 409, with a
+    journal by all processes that share it. It may come again if the call cannot have started; otherwise the person
+    sends a message, or denies the call, and the model reads that it may have happened.
 
-    keepalive_seconds, stall_seconds: as of `FlowResponse`. decision_seconds: a question that nobody answers in this
-    time is denied; None waits for ever. max_body_bytes: of a request. max_runs: that go on at once; more are refused
-    with 503. max_user_runs: so many of each user, else 429, so that none locks the others out.
-    max_ended, max_ended_bytes, max_ended_seconds: what is kept of runs that ended, to go on with; a journal keeps them
-    in any case.
+    keepalive_seconds, stall_seconds: as in `FlowResponse`. decision_seconds: a question that nobody answers in this
+    time is denied; None waits for ever. max_body_bytes: of a request. max_runs: how many run at once; more are refused
+    with 503. max_user_runs: the same for each user, with 429, so that no user locks the others out.
+    max_ended, max_ended_bytes, max_ended_seconds: how many ended runs are kept, to be continued; a journal keeps them
+    anyway.
     """
     if not callable(start) or not (authenticate is None or callable(authenticate)):
         raise TypeError("start and authenticate= are functions, of a RunRequest and of a Request")

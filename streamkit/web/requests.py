@@ -28,12 +28,12 @@ UNDECIDED = "This call did not run: nobody decided about it before the person we
 class RunRequest:
     """A run that a client asks for, as `start` gets it.
 
-    conversation: what goes on: the history, and what the person says now; or with calls that wait for a verdict.
-    authorize, running, journal: to be handed on to `converse`, so that verdicts and cancels reach the run, and it is
-    written down where the app has a journal. user: what `authenticate` gave. data: what else the body holds, unchecked.
-    instructions, client_tools: what a client of AG-UI would tell the model, and the tools that it answers itself.
+    conversation: what to continue: the history with what the person says now, or with calls that wait for a verdict.
+    authorize, running, journal: pass these on to `converse`, so that verdicts and cancels reach the run, and it is
+    written down if the app has a journal. user: what `authenticate` returned. data: `data` of the body, unchecked.
+    instructions, client_tools: the system messages of an AG-UI client, and the tools that it answers itself.
 
-    The client may have sent the history itself: it is what a user says, and no evidence of anything.
+    The client may have sent the history itself: it is a claim of the user, not evidence.
     """
 
     run_id: str

@@ -43,14 +43,14 @@ logger = logging.getLogger("streamkit")
 
 
 class FlowResponse(Response):
-    """Answers with the events of a flow: it is opened when the response is sent, and cancelled when the client leaves.
+    """Answers with the events of a flow: opened when the response is sent, cancelled when the client leaves.
 
-    protocol: by its name, or an encoder, which knows the ids of its run and client. redact: what goes out instead of
-    arguments and values. An error of the flow is logged, and the client reads of it in the stream, which is closed in
-    good order. A client that reads slowly slows the tools down.
+    protocol: a name, or an encoder, which knows the ids of its run and client. redact: redact(tool, value) returns what
+    is sent in place of arguments and values. An error of the flow is logged; the client is told in the stream, which
+    ends in good order. A client that reads slowly slows the tools down.
 
-    keepalive_seconds: after at most so long without an event a comment is sent. stall_seconds: a client that takes
-    nothing for so long has gone. The flow is not opened for HEAD.
+    keepalive_seconds: the longest silence before a comment is sent. stall_seconds: a client that takes nothing for this
+    long counts as gone. For a HEAD request the flow is not opened.
     """
 
     def __init__(
