@@ -40,15 +40,15 @@ _NAME_CHARS = 100
 class Connection:
     """`async with Connection(target, name="github") as github: toolkit = await github.toolkit()`
 
-    target: a URL, a StdioServerParameters, a transport or server of the SDK, or its Client, not entered yet, which then
-    says all the rest (callbacks, HTTP headers, time limits).
-    name: whose tools they are, for the person who is asked; the server's own word unless given. prefix: put before the
-    names of the tools, so that those of two servers differ. trust_hints: believe the server that a tool is read-only
-    (effects "none", and no approval) or idempotent. All else is said of each tool; see Tool.
+    target: a URL, a StdioServerParameters, a transport or server of the SDK, or its Client, not entered yet, for
+    callbacks, HTTP headers and time limits of its own.
+    name: whose tools they are, for the person who is asked; by default, what the server calls itself. prefix: put
+    before the names of the tools, so that those of two servers differ. trust_hints: believe the server that a tool is
+    read-only (effects "none", and no approval) or idempotent. options: apply to each tool; see Tool.
 
-    It is opened once, and belongs to the event loop that opened it. Any task may close it, also while calls are under
-    way: they fail. Opening waits as long as the server takes to answer (anyio.fail_after bounds it), and raises
-    McpServerError where it is not reached. Raises DefinitionError for what cannot work.
+    It is opened once, and belongs to the event loop that opened it. Any task may close it, even while calls run: they
+    fail. Opening waits as long as the server takes to answer (bound it with anyio.fail_after), and raises
+    McpServerError if the server is not reached. Raises DefinitionError for what cannot work.
     """
 
     def __init__(
@@ -161,9 +161,9 @@ class Connection:
         return self._client
 
     async def toolkit(self) -> Toolkit:
-        """The tools that the server has now; never changed, so ask again between turns.
+        """The tools that the server has now. A toolkit never changes, so ask again between turns.
 
-        The server is asked, unless it tells of changes and has told of none. Raises McpServerError.
+        The server is asked each time, unless it announces changes and has announced none. Raises McpServerError.
         """
         if self._listed is not None and self.tells_of_changes:
             return self._listed

@@ -37,9 +37,9 @@ async def serve(
     context: Any = None,
     max_concurrency: int = 8,
 ) -> None:
-    """Serve the tools on this process's stdin and stdout, until the client closes them; see `server_of`.
+    """Serve the tools on this process's stdin and stdout until the client closes them; see `server_of`.
 
-    Meanwhile what tools print goes to stderr. Calls that are under way at the end are cancelled, and cleaned up.
+    What tools print goes to stderr. Calls that still run at the end are cancelled and cleaned up.
     """
     server = server_of(
         toolkit,
@@ -69,12 +69,13 @@ def server_of(
 ) -> Server[Any]:
     """The server of the SDK that offers these tools; `.streamable_http_app()` of it is an ASGI application.
 
-    Tools without a body are not offered. What a call shows goes to the client as progress, where it asks for that: what
-    has `done` and `total`, or the like, with these numbers; text as it is, all else as JSON, cut to some thousand
-    characters. A failure is an error result with the sentence that a model would read.
+    Tools without a body are not offered. A client that asks for progress gets the events of a call: with their numbers
+    if they have `done` and `total` or the like; as text, or else as JSON, cut to some thousand characters. A failure is
+    an error result with the sentence that a model would read.
 
-    authorize, context, max_concurrency: as for `execute_all`, the last one for all clients together. Without authorize,
-    and where it leaves a call undecided, the client is told that the call was not allowed.
+    authorize, context, max_concurrency: as for `execute_all`, the last one for all clients together. If authorize
+    leaves a call undecided, or is missing for a tool with `approval=True`, the client is told that the call was not
+    allowed.
     """
     serving = _Serving(toolkit, authorize, context, max_concurrency)
     return Server(

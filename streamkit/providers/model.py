@@ -58,10 +58,10 @@ async def run_turn(
 ) -> Turn:
     """Run one turn of a model: parts in, its events into `out`, the turn as the value.
 
-    Whatever goes wrong, what is open is abandoned before the error or the cancellation leaves. An error waits for its
-    consumer as ever; a cancellation gives the last events CLOSING_SECONDS. Every error of the provider is a ModelError
-    that carries the turn as far as it came; parts that end without `Finished` are one, too. Nothing is read after it,
-    and the parts are closed. bounds: how many calls, and how long, a turn may have.
+    Whatever goes wrong, open calls are abandoned before the error or the cancellation leaves. An error waits until the
+    consumer has taken these last events; a cancellation gives them CLOSING_SECONDS. Errors of the provider are
+    ModelErrors that carry the turn as far as it came; so is the end of the parts without `Finished`. Nothing is read
+    after `Finished`, and the parts are closed. bounds: how many calls a turn may have, and how long they may be.
     """
     async with TurnRun(out, model, request, bounds) as run:
         return await run.read(parts)
@@ -195,9 +195,9 @@ async def decoded(
 ) -> AsyncGenerator[Sequence[Part], None]:
     """The parts of a body. Nothing is read after the end of the turn.
 
-    A turn whose end was declared is whole, even if the connection breaks before the body ends, and a failure that was
-    told is the one that counts. heard: told of the parts
-    of each piece, also where it held none. limit_bytes: a body that is longer is a BadPayload.
+    A turn whose end was declared is whole, even if the connection breaks before the body ends, and a failure that the
+    provider reported is the one that counts. heard: called with the parts of each piece, also if there are none.
+    limit_bytes: a longer body is a BadPayload.
     """
     iterator = aiter(body)
     size = 0

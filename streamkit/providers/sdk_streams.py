@@ -45,10 +45,9 @@ class _Sdk(NamedTuple):
 def from_openai_stream(stream: Any, *, tools: Iterable[ToolSpec] = ()) -> Flow[TurnEvent, Turn]:
     """The turn that a stream of the package openai holds, of chat completions or of responses.
 
-    stream: a function that asks for one, so that the flow can be opened again: `lambda: client.responses.create(…,
-    stream=True)`, or `.stream(…)`, or the same of `client.chat.completions`. A stream itself will do for a flow that is
-    opened once. The client is an AsyncOpenAI. tools: what the model was told of; they decide whether
-    pieces of a name are joined.
+    stream: a function that starts one, so that the flow can be opened again: `lambda: client.responses.create(…,
+    stream=True)`, or `.stream(…)`, or the same of `client.chat.completions`, of an AsyncOpenAI. A stream itself will do
+    for a flow that is opened once. tools: those of the request; they decide whether pieces of a name are joined.
 
     The stream is closed in the end. What the package raises on the way becomes a ModelError.
     """

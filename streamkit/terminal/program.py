@@ -24,12 +24,12 @@ def run_program(
     backend: str = "asyncio",
     tells: tuple[type[Exception], ...] = (),
 ) -> int:
-    """Run `main(*args)` to its end; gives the exit code: `sys.exit(run_program(main, options))`.
+    """Run `main(*args)` to its end; returns the exit code: `sys.exit(run_program(main, options))`.
 
-    What main returns, None for 0. 0 also when nobody reads any more what is printed (`… | head`). 1 for a
-    StreamkitError, or an error that `tells` names, with one line on the standard error. 130 for Ctrl-C, which cancels
-    main. Other errors are raised. Meanwhile what is printed loses no program: characters that the encoding of the
-    standard output lacks become question marks, and where there is no such file nothing is written.
+    The code is what main returns, with None for 0; also 0 when nobody reads the output any more (`… | head`); 1 for a
+    StreamkitError, or another error that `tells` names, with one line on the standard error; 130 for Ctrl-C, which
+    cancels main. Other errors are raised. Printing never ends the program: characters that the encoding of the standard
+    output lacks become question marks, and without a standard output nothing is written.
     """
     code = 0
     told: tuple[type[Exception], ...] = (StreamkitError, *tells)

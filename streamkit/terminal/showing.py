@@ -42,15 +42,15 @@ async def show(
 def open_screen(
     file: TextIO | None = None, *, describe: Describe = as_it_is, plain: bool | None = None
 ) -> AbstractAsyncContextManager[Screen]:
-    """A screen for several runs, one after the other. When the block ends, it says what they came to.
+    """A screen for several runs, one after the other. When the block ends, it prints their totals.
 
-    describe: what to show in place of something that a tool has sent: text, a `Bar`, or None for nothing. What it gives
-    back as it was is a bar where it tells how much of a whole is done, such as `done` and `total`, and else a line.
-    plain: lines instead of cards; None for lines where file (left out: the standard output) is no terminal that can do
-    more.
+    file: None is the standard output. describe: called with what a tool has sent; it returns what to show instead:
+    text, a `Bar`, or None for nothing. A value that it returns unchanged becomes a bar if it says how much of a whole
+    is done, such as `done` and `total`, and otherwise a line. plain: lines instead of cards; None chooses lines unless
+    file is a terminal that can show cards.
 
-    Cards need rich, the extra `cli`; without it there are lines. BrokenPipeError is raised where nobody reads any more,
-    which `run_program` makes a quiet end.
+    Cards need rich, the extra `cli`; without it there are lines. Raises BrokenPipeError when nobody reads any more,
+    which `run_program` turns into a quiet end.
     """
     file = sys.stdout if file is None else file
     if plain or (plain is None and not _takes_cards(file)):

@@ -44,9 +44,9 @@ async def check_model(
     cancelled after any event. It cannot know what the model says, so it holds the events to the grammar, the turn to
     its events, and each end to leave nothing behind: no open call, task, generator or warning.
 
-    request: what is asked; None says "Hello", with `tools`. At best one that the model answers with a call and some
-    text, in few events. fails: the request is one that the model fails to answer, with a ModelError, each time.
-    patience_seconds: how long it may take to leave. A model that never leaves hangs this check, too.
+    request: what is asked; None says "Hello", with `tools`. Best is one that the model answers with a call and some
+    text, in few events. fails: the model fails to answer this request each time, with a ModelError. patience_seconds:
+    how long the model may take to end after it is left. One that never ends hangs this check, too.
     """
     asked = TurnRequest((user("Hello"),), tuple(tools)) if request is None else request
     before = copy.deepcopy(asked)
