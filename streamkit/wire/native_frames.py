@@ -39,64 +39,89 @@ class Start(Frame, frozen=True):
 
 
 class TurnStart(Frame, frozen=True):
+    """The model begins a turn. id: of the turn."""
+
     id: str
     model: str
 
 
 class TextStart(Frame, frozen=True):
+    """A text of the model begins."""
+
     id: str
 
 
 class TextDelta(Frame, frozen=True):
+    """The next piece of a text."""
+
     id: str
     delta: str
 
 
 class TextEnd(Frame, frozen=True):
+    """A text is whole, or was cut."""
+
     id: str
 
 
 class ReasoningStart(Frame, frozen=True):
-    """kind: trace or summary."""
+    """Reasoning of the model begins. kind: trace or summary."""
 
     id: str
     kind: str
 
 
 class ReasoningDelta(Frame, frozen=True):
+    """The next piece of what the model thinks."""
+
     id: str
     delta: str
 
 
 class ReasoningEnd(Frame, frozen=True):
+    """The reasoning is whole, or was cut."""
+
     id: str
 
 
 class RefusalStart(Frame, frozen=True):
+    """What the model says instead of an answer begins."""
+
     id: str
 
 
 class RefusalDelta(Frame, frozen=True):
+    """The next piece of a refusal."""
+
     id: str
     delta: str
 
 
 class RefusalEnd(Frame, frozen=True):
+    """A refusal is whole, or was cut."""
+
     id: str
 
 
 class ToolCallStart(Frame, frozen=True):
+    """The model begins to write a call. id: of the call, in all frames about it."""
+
     id: str
     tool_name: str
 
 
 class ToolCallDelta(Frame, frozen=True):
+    """The next piece of the arguments: text, not JSON by itself."""
+
     id: str
     args_text_delta: str
 
 
 class ToolCallEnd(Frame, frozen=True):
-    """args_text: the arguments, where they are not what the deltas join to. dropped: the model never finished it."""
+    """The model has written a call. args_text: its arguments, if the deltas do not join to them.
+
+    dropped: the call goes nowhere, for this reason.
+    """
 
     id: str
     args_text: str | None = None
@@ -114,6 +139,8 @@ class ToolField(Frame, frozen=True):
 
 
 class ApprovalRequest(Frame, frozen=True):
+    """Somebody has to decide about a call. execution_id: names it in the verdict. card: see `Card`."""
+
     id: str
     execution_id: str
     tool_name: str
@@ -122,6 +149,8 @@ class ApprovalRequest(Frame, frozen=True):
 
 
 class ToolStart(Frame, frozen=True):
+    """A call runs now, with these arguments. attempt: 1, or more if it runs again."""
+
     id: str
     execution_id: str
     tool_name: str
@@ -130,11 +159,15 @@ class ToolStart(Frame, frozen=True):
 
 
 class ToolProgress(Frame, frozen=True):
+    """What a running call shows of its work."""
+
     id: str
     data: Any
 
 
 class CallError(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why a call failed; see `Failure`."""
+
     kind: str
     message: str
     partial: Any = None
@@ -152,8 +185,8 @@ class Tokens(msgspec.Struct, frozen=True, rename="camel"):
 class ToolResult(Frame, frozen=True):
     """What became of a call: it has a result, or an error, or is dropped: it never ran, and reason says why.
 
-    result: the value, an empty text where there is none. text: what the model reads of it. id: of this frame alone.
-    usage: of the runs inside of the call.
+    result: the value; an empty text if there is none. text: what the model reads of it. id: of this frame alone.
+    usage: of the runs inside the call.
     """
 
     id: str
@@ -170,7 +203,7 @@ class ToolResult(Frame, frozen=True):
 
 
 class ProviderTool(Frame, frozen=True):
-    """A tool that the provider runs itself; told twice, under one id, where the output comes later."""
+    """A tool that the provider runs itself; sent twice, under one id, if the output comes later."""
 
     id: str
     tool_name: str
@@ -193,7 +226,7 @@ class TurnRestart(Frame, frozen=True):
 
 
 class TurnEnd(Frame, frozen=True):
-    """stop_word: the provider's own word for the reason."""
+    """A turn has ended. id: of the turn. stop_word: the provider's own word for the reason."""
 
     id: str
     stop_reason: str
