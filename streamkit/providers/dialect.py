@@ -26,6 +26,9 @@ W = TypeVar("W")
 STRANGE_LINES = 1000
 """How many lines are kept of a body that is no stream, to say what it is."""
 
+SIGNS_OF_LIFE = ("", "ping", "keepalive", "keep-alive", "heartbeat")
+"""What servers send as data that only says that they are there."""
+
 
 class Framing(Protocol):
     """Bytes to the texts of events, however the bytes were cut. unfinished: what the end of the body cut off."""
@@ -75,8 +78,11 @@ class DialectDecoder(Generic[W]):
         except DecodeError as error:
             self.fail(BadPayload(str(error)), parts)
         last = self._framing.unfinished
-        if last is not None and (last.others or _is_whole(last.data)):  # some leave out the last blank line
+        if last is not None and last.others:
             self._read_events([last], parts)
+        elif last is not None:  # some leave out the last blank line, or all of them
+            whole_events = [last.data] if _is_whole(last.data) else _events_in(last.data, may_be_cut=True)
+            self._read_events([msgspec.structs.replace(last, data=data) for data in whole_events], parts)
         self._read_bare_body(self._strange_lines, parts)
         if not self.ended:
             self.close(parts)
@@ -97,6 +103,10 @@ class DialectDecoder(Generic[W]):
 
         Called for an event that msgspec refused, and for every event while half a character waits.
         """
+
+    def straighten(self, told: Any) -> Any:
+        """An event that msgspec refused, where servers are known to write it in another shape, as it should be."""
+        return told
 
     def read_end_mark(self, data: str, parts: list[Part]) -> bool:
         """Whether data that is no JSON ends the stream; then its parts are added."""
@@ -159,18 +169,21 @@ class DialectDecoder(Generic[W]):
 
     def _read_odd_data(self, data: str, parts: list[Part]) -> None:
         """What msgspec refused: an end mark, an empty event, lone surrogates, fields of another shape; or no JSON."""
-        if not data.strip() or self.read_end_mark(data.strip(), parts):
+        if data.strip().lower() in SIGNS_OF_LIFE or self.read_end_mark(data.strip(), parts):
             return
         try:
             told = json.loads(data)
         except ValueError as error:
-            self.fail(BadPayload(f"an event of the stream is not JSON: {error}"), parts)
+            if events := _events_in(data):
+                self._read_events(events, parts)
+            else:
+                self.fail(BadPayload(f"an event of the stream is not JSON: {error}"), parts)
             return
         self._read_odd_record(told, data, parts)
 
     def _read_odd_record(self, told: Any, data: str, parts: list[Part]) -> None:
         """An event of which some fields may not fit. Text that is missing can be seen; a hole in a call cannot."""
-        record, left_out = fitting(told, self._wire)
+        record, left_out = fitting(self.straighten(told), self._wire)
         if left_out:
             told, data = json.loads(data), json.dumps(told)
         if left_out and tells_an_error(told):  # some of its words may be among them
@@ -222,6 +235,19 @@ def _decoder_of(wire: type[W]) -> Any:
     return _DECODERS[wire]
 
 
+def _events_in(data: str, *, may_be_cut: bool = False) -> list[str]:
+    """The events that data which is none holds, one a line: some servers leave out the blank lines between them, or
+    write the name of the field twice. None where a line is no event, unless it is the last one, and may be cut.
+    """
+    lines = [line.strip().removeprefix("data:") for line in data.split("\n")]
+    if lines == [data]:
+        return []
+    if may_be_cut and not _is_whole(lines[-1]):
+        lines.pop()
+    return lines if all(map(_is_whole, lines)) else []
+
+
 def _is_whole(data: str) -> bool:
     """Whether the data of an event that was not ended is all of it."""
-    return data.strip() == "[DONE]" or not isinstance(parsed(data), str)
+    said = data.strip()
+    return said == "[DONE]" or said.lower() in SIGNS_OF_LIFE or not isinstance(parsed(said), str)

@@ -32,8 +32,8 @@ from .openai_chat_wire import (
     Chunk,
     Delta,
     Function,
-    pieces_of,
     usage_of,
+    with_lists_of_calls,
 )
 from .stop_words import graver
 
@@ -73,7 +73,7 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
                     self._read_content_parts(content, parts)
             if delta.tool_calls:
                 self._called_late = self._stop_word is not None
-                for piece in pieces_of(delta):
+                for piece in delta.tool_calls:
                     call = piece.function
                     if call is None or call.name or piece.id or piece.extra_content or type(call.arguments) is not str:
                         _read_odd_piece(piece, parts)
@@ -158,6 +158,9 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
                 case _ if not self._reasoning.read_content_part(part, parts):
                     parts.append(UnknownItem(part))
 
+    def straighten(self, told: Any) -> Any:
+        return with_lists_of_calls(told)
+
     def mend(self, chunk: Chunk) -> None:
         for choice in chunk.choices or ():
             choice.finish_reason = whole(choice.finish_reason)
@@ -174,7 +177,7 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
         delta.reasoning_opaque = whole(delta.reasoning_opaque)
         if isinstance(delta.function_call, dict):
             delta.function_call = self._mended_text("arguments", "function_call", delta.function_call)
-        for piece in pieces_of(delta):
+        for piece in delta.tool_calls or ():
             piece.id = whole(piece.id)
             piece.extra_content = whole(piece.extra_content)
             call: CallPiece | Function = piece.function or piece

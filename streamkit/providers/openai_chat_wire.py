@@ -45,7 +45,7 @@ class Delta(msgspec.Struct, gc=False):
     thinking: Any = None
     thinking_blocks: Any = None
     refusal: Any = None
-    tool_calls: list[CallPiece] | CallPiece | None = None  # some send the one there is
+    tool_calls: list[CallPiece] | None = None
     function_call: Any = None  # what a call was before there could be several: name and arguments
     extra_content: Any = None
     annotations: Any = None
@@ -85,9 +85,15 @@ STREAMED = ("content", "refusal", *REASONING)
 KEPT_UNREAD = ("annotations", "audio", "images", "executed_tools")
 
 
-def pieces_of(delta: Delta) -> list[CallPiece]:
-    calls = delta.tool_calls
-    return calls if isinstance(calls, list) else [calls] if calls is not None else []
+def with_lists_of_calls(told: Any) -> Any:
+    """A chunk as it should be, of a server that sends the one call there is without a list around it."""
+    match told:
+        case {"choices": list(choices)}:
+            deltas = [choice["delta"] for choice in choices if isinstance(choice, dict) and choice.get("delta")]
+            for delta in deltas:
+                if isinstance(delta, dict) and isinstance(delta.get("tool_calls"), dict):
+                    delta["tool_calls"] = [delta["tool_calls"]]
+    return told
 
 
 def usage_of(told: dict[str, Any]) -> Usage:

@@ -12,6 +12,7 @@ from streamkit.items import UnknownItem
 from streamkit.providers.decoders import DECODERS
 from streamkit.providers.model import Decoder
 from streamkit.testing import decode
+from streamkit.testing.decoders import check_decoder
 
 from ..streams import (
     assert_consistent,
@@ -105,6 +106,57 @@ def test_a_body_that_is_no_turn_ends_in_an_error(decoder: Callable[[], Decoder],
         assert found.error is not None
         assert found.turn.stop_reason == "error"
         assert not found.turn.calls
+
+
+TEXTS: dict[str, list[Any]] = {
+    "openai-chat": [
+        {"choices": [{"delta": {"content": "ke"}}]},
+        {"choices": [{"delta": {"content": "pt"}, "finish_reason": "stop"}]},
+    ],
+    "openai-responses": [
+        {"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": "ke"},
+        {"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": "pt"},
+        {"type": "response.completed", "response": {"status": "completed"}},
+    ],
+    "anthropic": [
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "ke"}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "pt"}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        {"type": "message_stop"},
+    ],
+    "gemini": [
+        {"candidates": [{"content": {"parts": [{"text": "ke"}]}}]},
+        {"candidates": [{"content": {"parts": [{"text": "pt"}]}, "finishReason": "STOP"}]},
+    ],
+}
+
+
+@pytest.mark.parametrize("dialect", TEXTS)
+@pytest.mark.parametrize(
+    "form",
+    ["data: {}\n", "event: message\ndata: {}\n", "data: data: {}\n\n", "data: {}\r\n", "data: {}\ndata: ping\ndata:\n"],
+)
+@pytest.mark.parametrize("tail", ["", "data: [DONE]\n", "\ndata: ping\n\n", "data"])
+def test_events_without_blank_lines_between_them_are_read(dialect: str, form: str, tail: str) -> None:
+    body = "".join(form.replace("{}", json.dumps(event)) for event in TEXTS[dialect]).encode() + tail.encode()
+    check_decoder(DECODERS[dialect], body)
+    found = outcome(DECODERS[dialect](), [body])
+    assert (found.turn.text, found.turn.stop_reason) == ("kept", "stop")
+
+
+@pytest.mark.parametrize("dialect", TEXTS)
+def test_what_came_before_a_cut_is_read_without_blank_lines_too(dialect: str) -> None:
+    first, *_ = TEXTS[dialect]
+    found = outcome(DECODERS[dialect](), [f"data: {json.dumps(first)}\ndata: {{".encode()])
+    assert (found.turn.text, found.turn.stop_reason) == ("ke", "error")
+
+
+@pytest.mark.parametrize("dialect", TEXTS)
+@pytest.mark.parametrize("sign", ["ping", "PING", "keep-alive", ""])
+def test_a_sign_of_life_is_nothing_else(dialect: str, sign: str) -> None:
+    body = "".join(f"data: {json.dumps(event)}\n\ndata: {sign}\n\n" for event in TEXTS[dialect]).encode()
+    found = outcome(DECODERS[dialect](), [body])
+    assert (found.turn.text, found.turn.stop_reason, len(found.turn.items)) == ("kept", "stop", 1)
 
 
 ODD = [
