@@ -88,7 +88,7 @@ class AnthropicDecoder(DialectDecoder[_Event]):
         if delta is not None and event.type == "content_block_delta":
             if self._unread and event.index in self._unread:
                 self._add_unread(self._blocks[event.index], delta, data)
-            elif delta.text and delta.type == "text_delta":
+            elif delta.text and delta.type in ("text_delta", ""):
                 parts.append(TextDelta(delta.text))
             elif delta.partial_json:
                 piece = delta.partial_json
@@ -96,7 +96,7 @@ class AnthropicDecoder(DialectDecoder[_Event]):
                     parts.append(InputDelta(piece if type(piece) is str else as_text(piece), event.index))
                 else:
                     self._miss_piece("of a block that never began, or is none", parts)
-            elif delta.thinking and delta.type == "thinking_delta":
+            elif delta.thinking and delta.type in ("thinking_delta", ""):
                 parts.append(ReasoningDelta(delta.thinking))
             else:
                 self._read_rare_delta(self._blocks.get(event.index), delta, data, parts)
@@ -118,6 +118,8 @@ class AnthropicDecoder(DialectDecoder[_Event]):
                     self._read_end(event.delta, parts)
             case "message_stop":
                 self._finish(parts)
+            case "message":  # all of it, from servers that do not stream
+                self._start_message(parsed(data), parts)
             case "ping":
                 pass
             case _ if event.delta is not None and event.delta.partial_json:
@@ -143,8 +145,10 @@ class AnthropicDecoder(DialectDecoder[_Event]):
     # Blocks
 
     def _start_block(self, index: int | None, raw: dict[str, Any], parts: list[Part]) -> None:
+        block, before = Block(raw), self._blocks.get(index)
+        if before is not None and before.kind == "tool_use" and before.raw == raw and raw.get("id"):
+            return  # told twice: another call has another id
         self._stop_block(index, parts)  # some servers count anew
-        block = Block(raw)
         # Two texts in a row stay two. But the signature of thinking that is still open must find its way back.
         if (block.kind == "text" and not self._open_thoughts) or block.kind in THOUGHT_KINDS:
             parts.append(NextItem())
@@ -227,12 +231,13 @@ class AnthropicDecoder(DialectDecoder[_Event]):
     # The message around them
 
     def _report_usage(self, told: object, parts: list[Part]) -> None:
-        """Later counts replace earlier ones; what is left out stays as it was."""
+        """Later counts replace earlier ones; what is left out, or is 0 by now, stays as it was."""
         if not isinstance(told, dict):
             return
         details = told.get("output_tokens_details")
         found = {**told, **details} if isinstance(details, dict) else told
-        self._counts.update((key, found[key]) for key in (*_COUNTS, "thinking_tokens") if type(found.get(key)) is int)
+        told_now = {key: found[key] for key in (*_COUNTS, "thinking_tokens") if type(found.get(key)) is int}
+        self._counts.update((key, tokens) for key, tokens in told_now.items() if tokens or key not in self._counts)
         count = self._counts.get
         read, written, cached, stored = (count(key, 0) for key in _COUNTS)
         parts.append(UsageReported(Usage(read + cached + stored, written, cached, count("thinking_tokens", 0))))
@@ -277,9 +282,10 @@ class AnthropicDecoder(DialectDecoder[_Event]):
 
 
 def _start_call(index: int | None, raw: dict[str, Any], parts: list[Part]) -> None:
-    call_id, name, given = (raw.get(key) for key in ("id", "name", "input"))
+    call_id, name = raw.get("id"), raw.get("name")
+    given = raw.get("input") or raw.get("arguments")  # as others call it
     parts.append(InputStart(index, str(call_id) if call_id else None, str(name) if name else None))
-    if opaque := _without(raw, "type", "id", "name", "input"):
+    if opaque := _without(raw, "type", "id", "name", "input", "arguments"):
         parts.append(InputOpaque(opaque, DIALECT, index))
     if given and given != "{}":  # some servers send all of it here, or as a text that it is empty
         parts.append(InputDelta(given if isinstance(given, str) else json.dumps(given, ensure_ascii=False), index))

@@ -79,6 +79,12 @@ def test_usage_is_known_before_the_end() -> None:
     assert read({"type": "message_start", "message": {"usage": {"input_tokens": 3}}}).turn.usage == Usage(3)
 
 
+def test_a_count_of_nothing_takes_no_tokens_back() -> None:
+    start = {"type": "message_start", "message": {"usage": {"input_tokens": 3, "cache_read_input_tokens": 2}}}
+    turn = read(start, *end(input_tokens=0, cache_read_input_tokens=0, output_tokens=7)).turn
+    assert turn.usage == Usage(5, 7, 2)
+
+
 def test_blocks_are_items_in_the_order_in_which_they_began() -> None:
     found = items(
         begin(0, "thinking", thinking="", signature=""),
@@ -181,11 +187,21 @@ def test_an_answer_may_come_whole_at_the_start() -> None:
         {"type": "text", "text": "a"},
         {"type": "tool_use", "id": "a", "name": "f", "input": {"x": 1}},
     ]
-    start = {"type": "message_start", "message": {"content": blocks, "stop_reason": "tool_use"}}
+    message: dict[str, Any] = {"content": blocks, "stop_reason": "tool_use"}
+    start = {"type": "message_start", "message": message}
     turn = read(start, {"type": "message_stop"}).turn
     assert [type(item) for item in turn.items] == [Reasoning, Message, ToolCall]
     assert (turn.text, turn.stop_word, [item.arguments for item in turn.calls]) == ("a", "tool_use", ['{"x": 1}'])
     assert read(start | {"message": {"content": [], "stop_reason": "tool_use"}}).error is not None
+    as_one = {"type": "message", "role": "assistant", **message}
+    assert read(as_one).turn == turn
+
+
+def test_deltas_that_do_not_say_what_they_are_are_read_by_what_they_hold() -> None:
+    thought = {"type": "content_block_delta", "index": 0, "delta": {"thinking": "Hm"}}
+    said = {"type": "content_block_delta", "index": 1, "delta": {"text": "a"}}
+    turn = read(begin(0, "thinking", thinking=""), thought, stop(), begin(1, "text"), said, stop(1), *end()).turn
+    assert [item.text for item in turn.items if isinstance(item, Reasoning | Message)] == ["Hm", "a"]
 
 
 # Calls
@@ -213,6 +229,18 @@ def test_the_input_of_a_call_may_come_in_its_start_or_in_pieces_or_both(
     (made,) = found.turn.calls
     assert (made.arguments, made.problem, found.turn.stop_reason) == (raw, None, "tool_calls")
     assert_consistent(found)
+
+
+def test_the_input_of_a_call_may_be_called_arguments() -> None:
+    (made,) = items(call(arguments={"x": 1}), stop())
+    assert (made.arguments, made.opaque) == ('{"x": 1}', None)
+
+
+def test_a_start_that_is_told_twice_begins_one_call() -> None:
+    again = [call(input={}), call(input={}), arguments('{"x":1}'), stop(), *end("tool_use")]
+    assert [(made.call_id, made.arguments) for made in read(*again).turn.calls] == [("a", '{"x":1}')]
+    without_ids = [call(0, ""), call(0, ""), *end("tool_use")]
+    assert len(read(*without_ids).turn.calls) == 2
 
 
 def test_what_else_a_call_has_is_kept_for_the_next_request() -> None:
