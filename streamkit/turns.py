@@ -153,8 +153,7 @@ class TurnRequest(msgspec.Struct, frozen=True):
         given: object = self.history
         if isinstance(given, str) or not isinstance(given, Sequence):
             raise TypeError(f"history is a sequence of items, such as (user('…'),), not {type(given).__name__}")
-        for place, item in enumerate(given):
-            if not isinstance(item, Tagged):
-                raise TypeError(
-                    f"history[{place}] is a {type(item).__name__}: items are made with user('…') and assistant('…')"
-                )
+        strange = {kind for kind in {*map(type, given)} if not issubclass(kind, Tagged)}  # of many items few kinds
+        if strange:
+            place, kind = next((place, type(item)) for place, item in enumerate(given) if type(item) in strange)
+            raise TypeError(f"history[{place}] is a {kind.__name__}: items are made with user('…') and assistant('…')")
