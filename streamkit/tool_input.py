@@ -130,7 +130,7 @@ class ToolInput:
         if call is None:
             return []
         told = as_text(part.arguments)
-        if not call.custom and tells_nothing(told):  # it takes nothing back
+        if not call.custom and (tells_nothing(told) or told.strip() == "{}"):  # it takes nothing back
             told = ""
         if call.phase is Phase.READY:
             return list(call.take_text(told))

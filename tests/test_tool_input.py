@@ -185,6 +185,14 @@ OSLO, ROME = '{"city":"Oslo"}', '{"city":"Rome"}'
             [("a", "f", OSLO)],
             id="an end with the whole arguments",
         ),
+        pytest.param(
+            [
+                *(InputStart(0, "a", "f"), piece(OSLO), InputEnd(0, None, "{}")),
+                *(InputStart(1, "b", "f"), InputEnd(1, None, "{}")),
+            ],
+            [("a", "f", OSLO), ("b", "f", "{}")],
+            id="an end with an empty object takes nothing back",
+        ),
     ],
 )
 def test_each_piece_finds_its_call(parts: list[InputPart], calls: list[Any]) -> None:

@@ -36,6 +36,7 @@ class _Event(msgspec.Struct, gc=False):
     delta: Any = None
     output_index: Place = None
     item_id: Place = None
+    call_id: Place = None
     content_index: Place = None
     summary_index: Place = None
 
@@ -45,6 +46,8 @@ _TEXT_DELTAS = {
     "response.refusal.delta": ("message", "refusal"),
     "response.reasoning_text.delta": ("reasoning", "reasoning_text"),
     "response.reasoning_summary_text.delta": ("reasoning", "summary_text"),
+    "response.reasoning.delta": ("reasoning", "reasoning_text"),  # as these two were called at first
+    "response.reasoning_summary.delta": ("reasoning", "summary_text"),
 }
 """By event: the kind of the item that goes on, and of the part of it."""
 _CALL_DELTAS = {
@@ -56,6 +59,8 @@ _WHOLE_TEXTS = {
     "response.refusal.done": "refusal",
     "response.reasoning_text.done": "reasoning_text",
     "response.reasoning_summary_text.done": "summary_text",
+    "response.reasoning.done": "reasoning_text",
+    "response.reasoning_summary.done": "summary_text",
 }
 """By event: the kind of the part that is told whole."""
 _WHOLE_CALLS = {
@@ -72,9 +77,9 @@ _STOP_REASONS: dict[str, StopReason] = {
     "failed": "error",
     "cancelled": "cancelled",
 }
-"""By status of the response. Events that end the turn are called `response.` and one of these."""
+"""By status of the response. Events that end the turn are called `response.` and one of these, or `response.done`."""
 _TELL_NOTHING = re.compile(
-    r"ping|keepalive|response\.(created|queued|in_progress|(content|reasoning_summary)_part\.(added|done)"
+    r"ping|keepalive|response\.(created|queued|in_progress|(content|reasoning|reasoning_summary)_part\.(added|done)"
     r"|(\w+_call(_\w+)?|mcp_list_tools)"
     r"\.(added|in_progress|searching|interpreting|generating|delta|done|completed|failed))"
 )
@@ -117,7 +122,8 @@ class OpenAIResponsesDecoder(DialectDecoder[_Event]):
         """A piece of another text or call than the piece before; the next one may go on with it."""
         kind = event.type
         if kind in _CALL_DELTAS:
-            item = self._output.written(_CALL_DELTAS[kind], event.output_index, event.item_id, parts)
+            item_id = event.item_id if event.call_id is None else event.call_id
+            item = self._output.written(_CALL_DELTAS[kind], event.output_index, item_id, parts)
             item.has_pieces = True
             self._pieces, self._number = None, item.number
             parts.append(InputDelta(delta, item.number))
@@ -129,14 +135,15 @@ class OpenAIResponsesDecoder(DialectDecoder[_Event]):
         self._part_of = PART_OF[part]
 
     def mend(self, event: _Event) -> None:
-        event.output_index, event.item_id = whole(event.output_index), whole(event.item_id)
+        for field in ("output_index", "item_id", "call_id"):
+            setattr(event, field, whole(getattr(event, field)))
         if event.type in _TEXT_DELTAS or event.type in _CALL_DELTAS:
             where = (event.type, event.output_index, event.content_index, event.summary_index)
             event.delta = self.mended(where, event.delta)
 
     def _read_rare(self, kind: str, data: str, parts: list[Part]) -> None:
         told = _plain(data)
-        index, item_id = scalar(told.get("output_index")), scalar(told.get("item_id"))
+        index, item_id, call_id = (scalar(told.get(key)) for key in ("output_index", "item_id", "call_id"))
         match told:
             case {"type": "response.output_item.added", "item": item} if is_item(item):
                 self._output.add(index, item, parts)
@@ -145,14 +152,15 @@ class OpenAIResponsesDecoder(DialectDecoder[_Event]):
             case {"type": "response.content_part.done" | "response.reasoning_summary_part.done", "part": dict(part)}:
                 self._read_whole_text(told, part, parts)
             case {"delta": delta} if kind in _CALL_DELTAS and delta and type(delta) is not str:
-                call = self._output.written(_CALL_DELTAS[kind], index, item_id, parts)
+                call = self._output.written(_CALL_DELTAS[kind], index, item_id if call_id is None else call_id, parts)
                 call.has_pieces = True
                 parts.append(InputDelta(as_text(delta), call.number))
             case _ if kind in _WHOLE_TEXTS:
                 self._read_whole_text(told, {**told, "type": _WHOLE_TEXTS[kind]}, parts)
             case _ if kind in _WHOLE_CALLS:
                 item_kind, field = _WHOLE_CALLS[kind]
-                call = self._output.written(item_kind, index, item_id, parts)
+                call = self._output.written(item_kind, index, item_id if call_id is None else call_id, parts)
+                self._output.name_call(call, told, parts)
                 self._output.tell_arguments(call, told.get(field), parts)
             case _ if kind in _WHOLE_INPUTS:
                 item_kind, field = _WHOLE_INPUTS[kind]
@@ -160,8 +168,8 @@ class OpenAIResponsesDecoder(DialectDecoder[_Event]):
             case {"type": "response.output_text.annotation.added", "annotation": annotation}:
                 message = self._output.written("message", index, item_id, parts)
                 self._output.annotate(message, annotation, parts)
-            case _ if kind.removeprefix("response.") in _STOP_REASONS:
-                self._read_end(kind.removeprefix("response."), told.get("response"), parts)
+            case _ if (end := kind.removeprefix("response.")) in _STOP_REASONS or kind == "response.done":
+                self._read_end(end, told.get("response"), parts)
             case _ if not _TELL_NOTHING.fullmatch(kind):
                 self.read_unknown(told, parts)
 
@@ -180,7 +188,8 @@ class OpenAIResponsesDecoder(DialectDecoder[_Event]):
         response = told if isinstance(told, dict) else {}
         _report_usage(response.get("usage"), parts)
         own_status = response.get("status")
-        word = own_status if isinstance(own_status, str) and own_status in _STOP_REASONS else status
+        known = [each for each in (own_status, status) if isinstance(each, str) and each in _STOP_REASONS]
+        word = known[0] if known else "completed"
         output = response.get("output")
         self._output.read_all(output if isinstance(output, list) else [], parts)
         if word == "failed" or response.get("error"):

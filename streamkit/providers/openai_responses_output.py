@@ -40,7 +40,7 @@ class Output:
     def __init__(self) -> None:
         self.items: list[OutputItem] = []
         self._placed: dict[str, dict[Place, OutputItem]] = {}  # by kind: some servers have one index for all
-        self._by_call_id: dict[tuple[str, str], OutputItem] = {}
+        self._by_call_id: dict[tuple[str, Place], OutputItem] = {}
         self._writing: OutputItem | None = None  # whose text goes on, if more of it comes
 
     @property
@@ -55,11 +55,16 @@ class Output:
     # Which item
 
     def find(self, kind: str, index: Place, item_id: Place) -> OutputItem | None:
-        """The item of an event: that of its index, else that of its id; without an index the one begun last."""
+        """The item of an event: that of its index, else that of its id; without an index the one begun last.
+
+        item_id: of the item, or of the call that it is.
+        """
         placed = self._placed.get(kind)
         if not placed:
             return None
         item = placed.get(item_id if index is None else index) or placed.get(item_id)
+        if item is None and index is None:
+            item = self._by_call_id.get((kind, item_id))
         if item is None and index is None:
             last = next(reversed(placed.values()))
             return None if last.is_done else last
@@ -76,7 +81,7 @@ class Output:
         same = item is not None and all(item.told.get(key) == told.get(key) for key in ("id", "call_id"))
         if item is not None and not item.is_done and item.kind in CALLS and item.call_id is None and item.name is None:
             item.told = told  # pieces of it came before
-            self._name_call(item, told, parts)
+            self.name_call(item, told, parts)
         elif item is None or item.is_done or not same:
             self._begin(told["type"], index, told, parts)
 
@@ -154,8 +159,12 @@ class Output:
         self._read(item, told, parts)
 
     def read_all(self, output: list[Any], parts: list[Part]) -> None:
-        """The last response repeats its output."""
+        """The last response repeats its output. A call that it tells twice, with its ids, is one."""
+        again = [place for place, item in enumerate(output) if is_item(item) and item in output[:place]]
         told = {place: item for place, item in enumerate(output) if is_item(item)}
+        for place in again:
+            if ids_of(told[place]) and told[place]["type"] in CALLS:
+                del told[place]
         known = self._known(told)
         for place, item in told.items():
             self._read(known.get(place) or self._begin(item["type"], place, item, parts), item, parts)
@@ -249,14 +258,14 @@ class Output:
             self._writing = item
 
     def _read_call(self, item: OutputItem, told: dict[str, Any], is_first: bool, parts: list[Part]) -> None:
-        self._name_call(item, told, parts)
+        self.name_call(item, told, parts)
         if is_first:
             _keep_opaque_of_call(item, told, parts)
         item.is_cut = told.get("status") == "incomplete"
         if not item.is_cut:
             self._end_call(item, told.get(CALLS[item.kind]), parts)
 
-    def _name_call(self, item: OutputItem, told: dict[str, Any], parts: list[Part]) -> None:
+    def name_call(self, item: OutputItem, told: dict[str, Any], parts: list[Part]) -> None:
         call_id = text_or_none(told.get("call_id")) or text_or_none(told.get("id")) if item.call_id is None else None
         name = text_or_none(told.get("name")) if item.name is None else None
         if call_id or name:

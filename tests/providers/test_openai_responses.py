@@ -238,6 +238,16 @@ def test_the_trace_of_open_models_is_a_trace(is_whole: bool) -> None:
     assert found.turn.items == (Reasoning("Hm, well", "trace", kept(item)),)
 
 
+@pytest.mark.parametrize(("old", "kind"), [("reasoning", "trace"), ("reasoning_summary", "summary")])
+def test_reasoning_is_read_under_its_old_names(old: str, kind: str) -> None:
+    pieces = [event(f"{old}.delta", delta="Hm, "), event(f"{old}.done", text="Hm, well")]
+    part = {"type": "reasoning_text", "text": "Hm, well"}
+    found = read(*pieces, event("reasoning_part.done", content_index=0, part=part), completed())
+    (item,) = found.turn.items
+    assert isinstance(item, Reasoning)
+    assert (item.text, item.kind) == ("Hm, well", kind)
+
+
 def test_reasoning_that_is_done_behind_the_answer_keeps_its_place() -> None:
     item = reasoning("Hm", id="rs_1", encrypted_content="x")
     found = read(

@@ -127,6 +127,31 @@ def test_calls_with_one_index_for_all_stay_apart() -> None:
     assert [(made.call_id, made.arguments) for made in found.turn.calls] == [("a", '{"k":1}'), ("b", '{"k":2}')]
 
 
+def test_pieces_may_name_their_call_instead_of_its_item() -> None:
+    found = read(
+        added(call(), None),
+        added(call(call_id="b"), None),
+        arguments('{"k":', None, call_id="a"),
+        arguments('{"k":2}', None, call_id="b"),
+        arguments("1}", None, call_id="a"),
+        event("function_call_arguments.done", None, call_id="b", arguments='{"k":2}'),
+        completed(),
+    )
+    assert [(made.call_id, made.arguments) for made in found.turn.calls] == [("a", '{"k":1}'), ("b", '{"k":2}')]
+
+
+def test_a_name_may_come_with_the_whole_arguments() -> None:
+    told: dict[str, Any] = {"name": "f", "call_id": "a", "arguments": OBJECT}
+    found = read(arguments(OBJECT), event("function_call_arguments.done", **told), completed())
+    assert [(made.call_id, made.name, made.arguments) for made in found.turn.calls] == [("a", "f", OBJECT)]
+
+
+def test_a_call_that_is_twice_in_the_last_response_is_one() -> None:
+    item = call(OBJECT, id="fc_1")
+    assert len(read(*WHOLE_CALL, completed(item, item)).turn.calls) == 1
+    assert len(read(completed(item, call(OBJECT, id="fc_2"))).turn.calls) == 2
+
+
 def test_two_calls_with_one_id_are_two() -> None:
     found = read(
         added(call()),

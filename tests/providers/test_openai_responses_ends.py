@@ -32,6 +32,8 @@ from .responses_events import (
     [
         (completed(), "stop", "completed"),
         ({"type": "response.completed"}, "stop", "completed"),
+        ({"type": "response.done", "response": {"status": "incomplete"}}, "length", "incomplete"),
+        ({"type": "response.done"}, "stop", "completed"),
         (completed(status="in_progress"), "stop", "completed"),
         (completed(status="incomplete"), "length", "incomplete"),
         (completed(status=[]), "stop", "completed"),
