@@ -9,6 +9,7 @@ Source: the API references of Gemini and Vertex AI, "GenerateContentResponse"; "
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -76,6 +77,8 @@ _KEPT_UNREAD = {
 _NO_REASON = "FINISH_REASON_UNSPECIFIED"
 _PROVIDER_TOOLS = {"executableCode": False, "codeExecutionResult": True, "toolCall": False, "toolResponse": True}
 """Parts that tell of a tool of the provider, and whether they are results."""
+_ATTRIBUTES = {SIGNATURE, "thought", "videoMetadata", "mediaResolution", "partMetadata"}
+"""Of a part. One that has nothing else is refused."""
 
 
 class GeminiDecoder(DialectDecoder[_Chunk]):
@@ -151,7 +154,15 @@ class GeminiDecoder(DialectDecoder[_Chunk]):
             self._is_blocked = True
             parts.append(UnknownItem({"promptFeedback": feedback}))
         elif chunk == _Chunk():
-            self.read_unknown(parsed(data), parts)
+            self._read_wrapped(parsed(data), parts)
+
+    def _read_wrapped(self, told: Any, parts: list[Part]) -> None:
+        """The servers that Google's own tools for programmers ask put each event into another object."""
+        match told:
+            case {"response": dict(inner)}:
+                self._read_odd_record(inner, json.dumps(inner), parts)
+            case _:
+                self.read_unknown(told, parts)
 
     def _read_rest_of_candidate(self, candidate: _Candidate, parts: list[Part]) -> None:
         """Of several reasons to stop the last counts, unless one before was worse."""
@@ -171,8 +182,10 @@ class GeminiDecoder(DialectDecoder[_Chunk]):
             self._tell_provider_tool(kind, raw, parts)
         elif "functionResponse" in raw:  # of a call that the provider ran; a model cannot say it again
             parts.append(UnknownItem(raw))
+        elif raw.keys() == {SIGNATURE}:  # it would be refused without a text
+            parts += [NextItem(), TextOpaque(raw, "gemini")]
         elif raw:
-            parts += [UnknownItem(raw, "gemini"), NextItem()]
+            parts += [UnknownItem(raw, "gemini" if raw.keys() - _ATTRIBUTES else None), NextItem()]
 
     def _tell_provider_tool(self, kind: str, raw: dict[str, Any], parts: list[Part]) -> None:
         """A call or a result. Older servers give no ids; there a result belongs to the call before it."""

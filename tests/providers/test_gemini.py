@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from streamkit.errors import BadModelOutput, BadPayload, IncompleteStream, ModelError, NotAStream, ProviderError
-from streamkit.items import Message, ProviderTool, Reasoning, UnknownItem, Usage
+from streamkit.items import Message, ProviderTool, Reasoning, UnknownItem, Usage, user
+from streamkit.providers.gemini import encode_request
 from streamkit.providers.gemini_decoder import GeminiDecoder, GeminiJsonArrayDecoder
-from streamkit.turns import ReasoningDelta, TextDelta
+from streamkit.turns import ReasoningDelta, TextDelta, TurnRequest
 
 from ..streams import assert_consistent, outcome, same, some_cuts
 from .gemini_events import BEGIN, END, STOP, call, pieces, read, said, sse, value
@@ -210,10 +211,22 @@ def test_a_call_beside_a_text_in_one_part_is_read_and_so_is_the_text(signature: 
     assert (turn.text, [item.arguments for item in turn.calls]) == ("Look: ", ['{"x":1}'])
 
 
-def test_a_signature_alone_is_kept_as_it_came() -> None:
-    assert read(said({"thoughtSignature": "s"}), STOP).turn.items == (
-        UnknownItem({"thoughtSignature": "s"}, "gemini"),
-    )  # fmt: skip
+def test_a_signature_alone_goes_back_with_a_text_that_is_empty() -> None:
+    items = read(said({"text": "a"}), said({"thoughtSignature": "s"}), STOP).turn.items
+    signed = Message("assistant", "", opaque={"gemini": {"thoughtSignature": "s"}})
+    assert items == (Message("assistant", "a"), signed)
+    contents = encode_request(TurnRequest((user("?"), *items)), "gemini-3-pro")["contents"]
+    assert contents[1]["parts"] == [{"text": "a"}, {"text": "", "thoughtSignature": "s"}]
+
+
+def test_a_part_that_holds_nothing_does_not_go_back() -> None:
+    assert read(said({"thought": "Hm"}), STOP).turn.items == (UnknownItem({"thought": "Hm"}),)
+
+
+def test_events_that_are_wrapped_are_read() -> None:
+    call = {"functionCall": {"name": "f", "args": {"n": 12345678901234567890123}}}
+    found = read({"response": said({"text": "a"}), "traceId": "t"}, {"response": said(call)}, {"response": STOP})
+    assert (found.turn.text, found.turn.calls[0].arguments) == ("a", '{"n":12345678901234567890123}')
 
 
 # Other parts
