@@ -151,7 +151,8 @@ class Events(Generic[E_co, R_co]):
         self._place = "after"
         self._batch = []
         self._channel.leave()
-        self._group.cancel_scope.cancel()
+        if self._outcome == "none yet":  # a cancellation with nothing to cancel takes as long as a task does
+            self._group.cancel_scope.cancel()
         try:
             leaving = _what_leaves(error, await self._end_work(kind, error, traceback), self._take_failure())
             if leaving is not None and leaving is not error:
