@@ -27,6 +27,14 @@ __all__ = [
     "proxy_hint",
 ]  # httpx2 for who needs the error above
 
+_HEADERS = {
+    "user-agent": "streamkit",
+    "content-type": "application/json",
+    "accept": "text/event-stream",
+    "accept-encoding": "identity",  # what is compressed is held back until there is enough of it
+}
+"""Of every request, unless it says otherwise: merged anew for each they would cost more than its own."""
+
 _NO_PROXY = {f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]")}
 """What the environment says of proxies is not meant for this machine, whether it says so or not."""
 
@@ -38,9 +46,7 @@ def new_client(transport: Transport | None = None) -> httpx2.AsyncClient:
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=60)
     no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))  # one user's would reach another's requests
     mounts = _NO_PROXY if transport is None else None
-    return httpx2.AsyncClient(
-        limits=limits, cookies=no_cookies, mounts=mounts, transport=transport, headers={"user-agent": "streamkit"}
-    )
+    return httpx2.AsyncClient(limits=limits, cookies=no_cookies, mounts=mounts, transport=transport, headers=_HEADERS)
 
 
 def proxy_hint(url: httpx2.URL) -> str:

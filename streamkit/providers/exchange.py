@@ -22,11 +22,6 @@ ERROR_BYTES = 64 * 1024
 REST_SECONDS = 0.25
 """How long to wait, after a turn has ended, for the end of its body: then the connection can be used again."""
 
-FIXED_HEADERS = {
-    "content-type": "application/json",
-    "accept": "text/event-stream",
-    "accept-encoding": "identity",  # what is compressed is held back until there is enough of it
-}
 NAMES_A_KEY = re.compile("auth|key|token|secret|cookie|password", re.IGNORECASE)
 """The names of what holds one: authorization, x-api-key, x-goog-api-key."""
 
@@ -106,7 +101,7 @@ async def post(
     A ModelError that comes out of the block gets what the answer says of it. No error holds a header.
     """
     headers = {name.lower(): checked_header(name, value) for name, value in headers.items()}
-    request = client.build_request("POST", url, content=body, headers={**FIXED_HEADERS, **headers}, timeout=limits)
+    request = client.build_request("POST", url, content=body, headers=headers, timeout=limits)
     answer: Answer | None = None
     try:
         answer = Answer(await patience.wait(_send(client, request)), patience)

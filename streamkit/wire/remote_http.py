@@ -62,7 +62,11 @@ class Server:
             method,
             f"{self._url}{path}",
             content=None if body is None else _written(body),
-            headers={**_HEADERS, **({"last-event-id": str(behind)} if behind else {}), **self._headers},
+            headers={
+                "accept": "text/event-stream, application/json",
+                **({"last-event-id": str(behind)} if behind else {}),
+                **self._headers,
+            },
             timeout=self._limits,
         )
         # A silence that is too long is heard by the connection itself.
@@ -94,13 +98,6 @@ class Server:
         words = without_secrets(words_of(parsed(await answer.text()) or response.reason_phrase), self._headers.values())
         message = f"the server answered {response.status_code}: {words}"
         return RemoteError(message, status=response.status_code, retry_after=retry_after(response.headers))
-
-
-_HEADERS = {
-    "content-type": "application/json",
-    "accept": "text/event-stream, application/json",
-    "accept-encoding": "identity",  # what is compressed is held back until there is enough of it
-}
 
 
 def _written(body: Any) -> bytes:
