@@ -234,7 +234,8 @@ class JournalError(StreamkitError):
 
 
 class JournalMismatch(JournalError):
-    """A call has the execution id of one that is written down, but another tool or other arguments."""
+    """A call has the execution id of one that is written down, but another tool or other arguments; or a run is given a
+    history that it has left behind."""
 
 
 class RunIsHeld(JournalError):

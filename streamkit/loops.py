@@ -61,12 +61,14 @@ async def loop(out: Sink[RunEvent], step: Step[S], state: S, *, journal: RunLog 
 
     journal: a run that is written down: its events, and the state, which must be a Conversation, before the first step
     and after each. A step reports what happens in between: `await journal.take(turn)`, `execute_all(journal=journal)`.
+    A run that has come further than the state raises JournalMismatch: start with `journal.conversation`.
     """
     check_driven(journal)
     step = step if _takes_sink(step) else _forwarding(step)
     if journal is None:
         return await _run_inside(out, step, state)
     with journal.looping():
+        journal.check_begins(state)
         recorded = RecordedSink(out, journal)
         owed, journal.owed = journal.owed, ()
         for event in owed:

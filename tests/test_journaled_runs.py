@@ -10,7 +10,7 @@ import pytest
 
 from streamkit.conversation import Conversation
 from streamkit.conversing import converse
-from streamkit.errors import JournalError, RunIsHeld
+from streamkit.errors import JournalError, JournalMismatch, RunIsHeld
 from streamkit.execution.approval import Allow
 from streamkit.execution.execute import execute_all
 from streamkit.execution.verdicts import from_verdicts
@@ -62,6 +62,25 @@ async def test_a_state_that_was_stored_earlier_runs_no_finished_call_again() -> 
         async with journal.drive("r") as run:
             state = await converse(ScriptedModel(["Done."]), KIT, asked, journal=run, authorize=authorize)
         assert (state.ended, ran) == ("answer", ["Ann"])
+
+
+@pytest.mark.parametrize("after", [9, 14], ids=["among its calls", "behind its calls"])
+async def test_a_run_that_was_cut_off_is_not_begun_anew_under_its_id(after: int) -> None:
+    journal = memory_journal()
+    await cut_off(journal, after)
+    async with journal.drive("r") as run:
+        with pytest.raises(JournalMismatch, match=r"begin with run\.conversation"):
+            await converse(ScriptedModel(*SCRIPT), KIT, GO, journal=run)
+        state = await converse(ScriptedModel(lambda _: ["Done."]), KIT, (*GO, user("No, wait")), journal=run)
+    assert state.text == "Done."
+
+
+async def test_a_run_that_had_its_answer_may_answer_anew() -> None:
+    journal = memory_journal()
+    await drive(journal, ScriptedModel(*SCRIPT))
+    async with journal.drive("r") as run:
+        state = await converse(ScriptedModel(["Or so."]), KIT, GO, journal=run)
+    assert state.text == "Or so."
 
 
 async def test_a_run_goes_on_after_it_was_cut_off_anywhere() -> None:

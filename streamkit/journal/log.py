@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ..conversation import Conversation, Paused
-from ..errors import RunIsHeld
+from ..errors import JournalMismatch, RunIsHeld
 from ..items import History, ToolCall
 from ..ledger import strike_out
 from ..redaction import Redaction
@@ -42,6 +42,7 @@ class RunLog:
         self._written: History = ()  # of the state that was saved last, as it was given
         self._saved: Conversation | None = None  # what need not be saved again
         self._found: Conversation | None = None  # what is written, but for results; None if unsure
+        self._behind: Conversation | None = None  # where the process before this one stood, until a loop begins
         self.owed: tuple[RunEvent, ...] = ()
         self._asked: set[str] = set()  # what a process before this one has asked about: who follows knows of it
 
@@ -60,13 +61,15 @@ class RunLog:
             after = page[-1].number
         self.owed = await self._read_owed(settled)
         found = self.conversation
-        if found is not None and found.turn is not None:
+        if found is None or found.turn is None:
+            self._saved = self._found = found
+        else:
             self.conversation = self._calls.settle(found, found.turn)
-            # Saved before all else: the next turn must not be written behind one that waits for its results, and the
-            # next pause of a call not behind one of which no state tells what was used until then.
-            if self.conversation.turn is None or self.conversation.paused != found.paused:
-                return
-        self._saved = self._found = self.conversation
+            # Else it is saved before all else: the next turn must not be written behind one that waits for its results,
+            # and the next pause of a call not behind one of which no state tells what was used until then.
+            if self.conversation.turn is not None and self.conversation.paused == found.paused:
+                self._saved = self._found = self.conversation
+        self._behind = self.conversation
 
     async def _read_owed(self, settled: int) -> tuple[RunEvent, ...]:
         unclosed = Unclosed()
@@ -118,7 +121,12 @@ class RunLog:
         Raises JournalMismatch where it began as a call of something else.
         """
         self._calls.check_same(call, execution_id)
-        return self._calls.finished.get(execution_id) or await self._backlog.read_finished(execution_id)
+        finished = self._calls.finished.get(execution_id) or await self._backlog.read_finished(execution_id)
+        if finished is not None and finished.result.call_id != call.call_id:  # both were made by hand, without a turn
+            raise JournalMismatch(
+                f"call {call.call_id} has the execution id of call {finished.result.call_id}: {execution_id!r}"
+            )
+        return finished
 
     async def result(self, execution_id: str) -> Value | Failure | None:
         """The result of a call of this run, of any turn, as it is written down; None where there is none."""
@@ -253,6 +261,20 @@ class RunLog:
     async def flush(self) -> None:
         """Write what is kept back."""
         await self._backlog.flush()
+
+    def check_begins(self, state: object) -> None:
+        """Raise JournalMismatch for a state that a process before this one has left behind: its calls would run again,
+        as others. A run that had its answer may be told to answer anew.
+        """
+        found, self._behind = self._behind, None
+        if found is None or not isinstance(state, Conversation) or state.turn is not None:
+            return
+        goes_on = found.turn is not None or (found.ended is None and len(found.history) > len(state.history))
+        if goes_on and state.history == found.history[: len(state.history)]:
+            raise JournalMismatch(
+                f"run {self.run_id} has come further than the history that it is given: begin with run.conversation,"
+                " or under another id"
+            )
 
     @contextmanager
     def looping(self) -> Iterator[None]:

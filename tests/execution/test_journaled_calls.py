@@ -209,6 +209,15 @@ async def test_a_call_that_is_another_one_by_now_is_refused() -> None:
     assert len(ran) == 3
 
 
+async def test_a_call_made_by_hand_is_not_answered_with_the_result_of_another() -> None:
+    journal, calls = memory_journal(), [ToolCall(call_id, "pay", "{}") for call_id in ("one", "two")]
+    await execute(journal, calls[:1])
+    await execute(journal, calls[:1])
+    with pytest.raises(JournalMismatch, match="call two has the execution id of call one"):
+        await execute(journal, calls[1:])
+    assert len(ran) == 1
+
+
 async def test_a_call_that_failed_stays_failed() -> None:
     journal = memory_journal()
     wrong = [ToolCall("c0", "pay", '{"x": 1}', "t", 0), ToolCall("c1", "nothing", "{}", "t", 1)]
