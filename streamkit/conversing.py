@@ -11,11 +11,11 @@ import msgspec
 from .budgets import Budget
 from .conversation import Conversation
 from .errors import HistoryError
-from .execution.approval import Authorize
+from .execution.approval import Authorize, check_authorize_given
 from .execution.execute import execute_all
 from .execution.inner_runs import inner_runs
 from .execution.limits import Limits
-from .execution.running import Running
+from .execution.running import Running, check_running_given
 from .flows.flow import Flow, Sink
 from .history import unanswered
 from .items import History, Item, Tagged, ToolCall
@@ -77,6 +77,8 @@ def converse(
     check_request_given(request)
     if not isinstance(max_concurrency, int) or max_concurrency < 1:
         raise ValueError(f"max_concurrency must be at least 1, not {max_concurrency!r}")
+    check_authorize_given(authorize)
+    check_running_given(running)
     budget = Budget(max_turns, max_calls, max_tokens, max_repairs)
     check_times(timeout_seconds, idle_timeout_seconds)
     start = history if isinstance(history, Conversation) else Conversation(_items(history))

@@ -11,6 +11,7 @@ from streamkit.conversation import Conversation
 from streamkit.conversing import converse
 from streamkit.errors import HistoryError
 from streamkit.execution.approval import Allow, Deny, Verdict
+from streamkit.execution.desk import ApprovalDesk
 from streamkit.execution.running import Running
 from streamkit.execution.verdicts import from_verdicts
 from streamkit.items import ToolCall, ToolOutput, Usage, user
@@ -172,6 +173,15 @@ async def test_a_run_without_tools_ends_with_its_answer() -> None:
 def test_what_is_no_model_or_toolkit_is_named_at_once(model: Any, tools: Any, hint: str) -> None:
     with pytest.raises(TypeError, match=hint):
         _ = converse(model, tools, (user("Hi"),))
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [({"running": Running}, r"made by Running\(\)"), ({"authorize": ApprovalDesk()}, r"such as desk\.authorize")],
+)
+def test_what_steers_no_run_is_named_before_a_model_is_asked(option: dict[str, Any], hint: str) -> None:
+    with pytest.raises(TypeError, match=hint):
+        _ = converse(ScriptedModel(["Hi"]), KIT, GO, **option)
 
 
 # What waits

@@ -72,6 +72,12 @@ class Question(msgspec.Struct, frozen=True):
 Authorize = Callable[[Question], Awaitable[Verdict]]
 
 
+def check_authorize_given(authorize: object) -> None:
+    """Raise TypeError for what is given as `authorize=` and cannot be called, such as a desk."""
+    if authorize is not None and not callable(authorize):
+        raise TypeError(f"authorize= is a function, such as desk.authorize, not {type(authorize).__name__}")
+
+
 async def allow_all(question: Question) -> Verdict:
     """Every valid call runs, those of tools with `approval=True` too."""
     return Allow()

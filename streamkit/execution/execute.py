@@ -31,13 +31,13 @@ from ..tool_events import Failure, FailureKind, Output, Pending, ToolEvent, Tool
 from ..tools.tool import ToolContext
 from ..tools.toolkit import Toolkit, ValidCall, check_toolkit_given
 from ..tools.values import model_text
-from .approval import Allow, Authorize, Deny, allow_all
+from .approval import Allow, Authorize, Deny, allow_all, check_authorize_given
 from .asking import Asking
 from .calls import given_value, run_call
 from .inner_runs import InnerRuns, inner_runs, paused_call, tell_what_waits, use_inner_runs
 from .large_results import READER, cut_to
 from .places import Lanes, Place
-from .running import Running
+from .running import Running, check_running_given
 from .verdicts import from_verdicts
 from .written_calls import WrittenCalls
 
@@ -87,10 +87,12 @@ async def execute_all(
     check_toolkit_given(toolkit)
     if max_concurrency < 1:
         raise ValueError(f"max_concurrency must be at least 1, not {max_concurrency}")
-    if authorize is not None and not callable(authorize):
-        raise TypeError(f"authorize= is a function, such as desk.authorize, not {type(authorize).__name__}")
+    check_authorize_given(authorize)
     check_driven(journal)
+    check_running_given(running)
     calls = tuple(calls)
+    if strange := next((call for call in calls if not isinstance(call, ToolCall)), None):
+        raise TypeError(f"calls are those of a turn, such as turn.calls, and not of {type(strange).__name__}")
     strike_out(call.call_id for call in calls)
     asks_with, inside = context, inner_runs()
     if authorize is None and inside is not None:

@@ -66,3 +66,9 @@ class Running:
         self._cancels.pop(execution_id, None)
         if result is not None:
             self._results[execution_id] = result
+
+
+def check_running_given(running: object) -> None:
+    """Raise TypeError for what is given as `running=` and is none, such as the class itself."""
+    if not isinstance(running, Running | None):
+        raise TypeError(f"running= is a Running, made by Running(), not {running!r:.100}")

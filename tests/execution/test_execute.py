@@ -457,3 +457,8 @@ async def test_calls_may_come_from_any_iterable() -> None:
 
     results = await execute_all(Toolkit(work), (call(work) for _ in range(2)))
     assert [result.tool for result in results] == ["work", "work"]
+
+
+async def test_what_is_no_call_is_named() -> None:
+    with pytest.raises(TypeError, match=r"such as turn\.calls, and not of str"):
+        await execute_all(Toolkit(), ["search"])  # type: ignore[list-item]
