@@ -12,7 +12,7 @@ const dom = new JSDOM('<main></main>', { url: 'http://127.0.0.1/' });
 Object.assign(globalThis, { window: dom.window, document: dom.window.document, IS_REACT_ACT_ENVIRONMENT: false });
 Object.defineProperty(globalThis, 'navigator', { value: dom.window.navigator, configurable: true });
 
-const { createElement, useEffect } = await import('react');
+const { createElement, useEffect, useState } = await import('react');
 const { createRoot } = await import('react-dom/client');
 const { useChat } = await import('@ai-sdk/react');
 const {
@@ -24,10 +24,12 @@ const [api, planText] = process.argv.slice(2);
 const plan = JSON.parse(planText);
 const auto = plan[0].auto ?? {};
 const seen = { errors: [], data: [], finished: [] };
-let chat;
+let chat, finished; // as drawn last: what has come since then is not there yet
 let waiting = [];
 
 function App() {
+  const [count, setCount] = useState(0);
+  finished = count;
   chat = useChat({
     transport: new DefaultChatTransport({ api }),
     sendAutomaticallyWhen: options =>
@@ -36,7 +38,7 @@ function App() {
     onData: part => seen.data.push(part),
     onFinish: ({ isAbort, isError, finishReason }) => {
       seen.finished.push({ isAbort, isError, finishReason });
-      setTimeout(lookAgain);
+      setCount(seen.finished.length);
     },
     onToolCall: ({ toolCall }) => {
       if (toolCall.dynamic) return; // as the documentation has it, for the sake of types
@@ -84,7 +86,7 @@ for (const step of plan) {
   }
   if (step.resume) void chat.resumeStream();
   const responses = step.responses ?? 1;
-  await until(() => seen.finished.length >= before + responses && idle());
+  await until(() => finished >= before + responses && idle());
 }
 console.log(JSON.stringify({ ...seen, status: chat.status, messages: chat.messages }));
 process.exit(0);
