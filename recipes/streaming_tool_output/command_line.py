@@ -84,7 +84,8 @@ async def demo(options: argparse.Namespace, under_way: UnderWay) -> None:
             screen_for(options) as screen,
             model_for(options, screen) as model,
             file_server(ARTIFACTS, bytes_per_second=BYTES_PER_SECOND) as url,
-            httpx2.AsyncClient(base_url=url, trust_env=False) as files,  # no proxy stands before this machine itself
+            # no proxy stands before this machine itself
+            httpx2.AsyncClient(base_url=url, timeout=60, trust_env=False) as files,
         ):
             await show_answers(model, Workspace(files, Path(folder), PROJECT, model), screen, under_way=under_way)
 

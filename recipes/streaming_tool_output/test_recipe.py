@@ -29,7 +29,7 @@ FILES = {name: 200_000 + number for number, name in enumerate(ARTIFACTS)}
 async def workspace(folder: Path, model: Model, *, bytes_per_second: float = 1e9) -> AsyncIterator[Workspace]:
     async with (
         file_server(FILES, bytes_per_second=bytes_per_second) as url,
-        httpx2.AsyncClient(base_url=url, trust_env=False) as files,
+        httpx2.AsyncClient(base_url=url, timeout=60, trust_env=False) as files,
     ):
         yield Workspace(files, folder, PROJECT, model)
 

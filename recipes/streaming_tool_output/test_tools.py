@@ -65,14 +65,20 @@ def test_each_file_that_may_be_asked_for_is_served() -> None:
     ("method", "path", "status"), [("GET", "/nothing", 404), ("POST", "/a", 405), ("GET", "/a", 200)]
 )
 async def test_the_file_server_answers(method: str, path: str, status: int) -> None:
-    async with file_server({"a": 1}, bytes_per_second=1e9) as url, httpx2.AsyncClient(trust_env=False) as client:
+    async with (
+        file_server({"a": 1}, bytes_per_second=1e9) as url,
+        httpx2.AsyncClient(timeout=60, trust_env=False) as client,
+    ):
         response = await client.request(method, url + path)
 
     assert response.status_code == status
 
 
 async def test_the_file_server_survives_a_client_that_talks_nonsense() -> None:
-    async with file_server({"a": 1}, bytes_per_second=1e9) as url, httpx2.AsyncClient(trust_env=False) as client:
+    async with (
+        file_server({"a": 1}, bytes_per_second=1e9) as url,
+        httpx2.AsyncClient(timeout=60, trust_env=False) as client,
+    ):
         async with await anyio.connect_tcp("127.0.0.1", int(url.rpartition(":")[2])) as stream:
             await stream.send(b"\r\n\r\n")
         assert (await client.get(url + "/a")).status_code == 200

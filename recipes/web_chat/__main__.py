@@ -37,7 +37,7 @@ async def main(options: argparse.Namespace) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         async with (
             open_model(options.model, scripted=Scripted) as model,
-            httpx2.AsyncClient(base_url=url, trust_env=False) as archive,
+            httpx2.AsyncClient(base_url=url, timeout=60, trust_env=False) as archive,
         ):
             print(f"{url} (Ctrl-C ends it)", flush=True)
             # A stream that somebody still watches does not keep the program from its end.
