@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -121,17 +122,33 @@ def test_in_a_pipe_two_of_three_runs_are_stopped() -> None:
     assert "You have asked 3 things. The first was: Tell me a long story about a fox." in run.stdout
 
 
-def test_a_key_stops_what_runs() -> None:
+@contextlib.contextmanager
+def at_a_terminal() -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """The program at a terminal, and our end of it."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(COMMAND, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as process:
         os.close(theirs)
+        try:
+            yield process, ours
+        finally:
+            process.kill()
+            os.close(ours)
+
+
+def test_a_key_stops_what_runs() -> None:
+    with at_a_terminal() as (process, terminal):
         for text in (b"tree 2", b"2 of 40"):
-            read_until(ours, text)
-            os.write(ours, b" ")
-        read_until(ours, b"The first was: Tell me")
+            read_until(terminal, text)
+            os.write(terminal, b" ")
+        read_until(terminal, b"The first was: Tell me a long story about a fox.")
+        assert process.wait(timeout=60) == 0
+
+
+def test_an_interruption_ends_it_with_130() -> None:
+    with at_a_terminal() as (process, terminal):
+        read_until(terminal, b"tree 2")
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 130
-    os.close(ours)
 
 
 def read_until(terminal: int, text: bytes) -> None:

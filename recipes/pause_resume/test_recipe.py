@@ -86,7 +86,7 @@ def test_in_a_pipe_it_pauses_stops_and_goes_on() -> None:
 
 @contextlib.contextmanager
 def at_a_terminal(file: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """The program at a terminal, and our end of it."""
+    """The program at a terminal, and our end of it. It goes on until it is paused: keys are best pressed before."""
     ours, theirs = pty.openpty()
     command = [*COMMAND, os.fspath(file)]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as process:
@@ -107,22 +107,25 @@ def read_until(terminal: int, text: str) -> None:
 def test_a_person_pauses_resumes_and_stops_with_keys(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     with at_a_terminal(file) as (process, terminal):
-        for shown, key in ((" 23 ", b" "), ("‖ paused", b" "), ("▶ goes on", b"q")):
-            read_until(terminal, shown)
-            os.write(terminal, key)
+        os.write(terminal, b" ")
+        read_until(terminal, "‖ paused")
+        os.write(terminal, b"q")
         read_until(terminal, "run.json: stopped after turn 1")
         assert process.wait(timeout=60) == 0
     assert msgspec.json.decode(file.read_bytes(), type=Conversation).ended is None
 
     with at_a_terminal(file) as (process, terminal):
+        os.write(terminal, b" ")
         read_until(terminal, "goes on after turn 1")
+        read_until(terminal, "‖ paused")
+        os.write(terminal, b" ")
+        read_until(terminal, "▶ goes on")
         read_until(terminal, "run.json: answer after turn 2")
         assert process.wait(timeout=60) == 0
 
 
 def test_an_interruption_ends_it_with_130_also_while_it_is_paused(tmp_path: Path) -> None:
     with at_a_terminal(tmp_path / "run.json") as (process, terminal):
-        read_until(terminal, " 23 ")
         os.write(terminal, b" ")
         read_until(terminal, "‖ paused")
         process.send_signal(signal.SIGINT)
