@@ -60,7 +60,7 @@ def answer(model: Model, request: TurnRequest, type: Any, *, max_repairs: int = 
     check_model_given(model)
     check_request_given(request)
     if max_repairs < 0:
-        raise ValueError(f"max_repairs must not be negative, and is {max_repairs}")
+        raise ValueError(f"max_repairs must not be negative, but is {max_repairs}")
     wanted = _Wanted(type)
     choice = "none" if request.tools else request.tool_choice
     asked = msgspec.structs.replace(request, output=wanted.schema, tool_choice=choice)

@@ -22,7 +22,7 @@ class Budget(msgspec.Struct, frozen=True):
         for name in ("max_repairs", "max_calls", "max_tokens"):
             limit = getattr(self, name)
             if limit is not None and limit < 0:
-                raise ValueError(f"{name} must not be negative, and is {limit}")
+                raise ValueError(f"{name} must not be negative, but is {limit}")
 
     def has_no_repairs_left(self, state: Conversation) -> bool:
         """Whether the model has got one tool wrong too often."""

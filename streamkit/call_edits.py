@@ -141,7 +141,7 @@ def _edited(call: ToolCall, answer: object) -> ToolCall | None:
     if answer is None:
         return None
     if not isinstance(answer, ToolCall):
-        raise TypeError(f"edit_calls: the function gives a call or None, not {type(answer).__name__}")
+        raise TypeError(f"edit_calls: the function returns a call or None, not {type(answer).__name__}")
     if answer.call_id != call.call_id:
         raise ValueError(f"call {call.call_id} keeps its id, which is the provider's: {answer.call_id} was given")
     if answer.abandoned is not None:

@@ -190,7 +190,7 @@ def image(source: bytes | str, media_type: str | None = None) -> Image:
     if source.startswith(b"RIFF") and source[8:12] == b"WEBP":
         found = media_type or "image/webp"
     if found is None:
-        raise ValueError("these bytes are no PNG, JPEG, GIF or WebP: give media_type=, if the provider takes them")
+        raise ValueError("these bytes are not a PNG, JPEG, GIF or WebP: give media_type=, if the provider takes them")
     return Image(bytes(source), found)
 
 

@@ -130,7 +130,7 @@ async def _run_step(out: Sink[RunEvent], step: Callable[..., Any], state: object
     try:
         working = step(noting, state)
         if not isinstance(working, Awaitable):
-            raise TypeError(f"a step is an async function of (out, state), and gave a {type(working).__name__}")
+            raise TypeError(f"a step is an async function of (out, state), but returned a {type(working).__name__}")
         outcome = await working
     except BaseException as error:
         # An error waits for its consumer, as ever; whoever was cancelled, or is interrupted, has no time.

@@ -22,7 +22,7 @@ def check_times(timeout_seconds: float | None, idle_timeout_seconds: float | Non
     """Raise ValueError for limits that let no run begin."""
     for name, seconds in (("timeout_seconds", timeout_seconds), ("idle_timeout_seconds", idle_timeout_seconds)):
         if seconds is not None and not seconds > 0:
-            raise ValueError(f"{name} must be more than 0, and is {seconds}")
+            raise ValueError(f"{name} must be more than 0, but is {seconds}")
 
 
 async def run_within(

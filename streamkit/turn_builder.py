@@ -150,7 +150,7 @@ class TurnBuilder:
                 self._stop_word = word
                 raise error
             case _:
-                raise TypeError(f"{part!r} is no part of a turn; text is TextDelta('…')")
+                raise TypeError(f"{part!r} is not a part of a turn; text is TextDelta('…')")
 
     def _place_calls(self) -> None:
         """Give the calls that have begun their place among the items."""

@@ -228,7 +228,7 @@ async def test_what_the_edit_raises_ends_the_turn_after_all_calls_were_abandoned
 @pytest.mark.parametrize(
     ("edit", "error", "says"),
     [
-        (lambda call: call.name, TypeError, "gives a call or None, not str"),
+        (lambda call: call.name, TypeError, "returns a call or None, not str"),
         (change("read", call_id="mine"), ValueError, "call c1 keeps its id"),
         (change("read", arguments="[]"), ValueError, "not the text of one JSON object"),
         (change("read", name=""), ValueError, "call c1 has no name"),

@@ -381,5 +381,5 @@ async def test_a_step_that_is_not_async_is_told() -> None:
     def step(out: Sink[Any], state: Conversation) -> Any:
         return Stop(state)
 
-    with pytest.raises(TypeError, match=r"a step is an async function of \(out, state\), and gave a Stop"):
+    with pytest.raises(TypeError, match=r"a step is an async function of \(out, state\), but returned a Stop"):
         await loop(step, Conversation())

@@ -228,7 +228,7 @@ def test_a_turn_with_too_many_calls_fails() -> None:
 
 @pytest.mark.parametrize("part", ["Hello", {"text": "Hello"}, None])
 def test_what_is_no_part_is_refused(part: Any) -> None:
-    with pytest.raises(TypeError, match=r"is no part of a turn; text is TextDelta"):
+    with pytest.raises(TypeError, match=r"is not a part of a turn; text is TextDelta"):
         TurnBuilder("turn_1", "m").add(part)
 
 

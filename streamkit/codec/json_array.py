@@ -31,7 +31,7 @@ class Place(Enum):
     BEFORE = "before the array"
     BETWEEN = "between elements"
     ELEMENT = "inside of an element"
-    AFTER = "behind the array"
+    AFTER = "after the array"
 
 
 _BLANKS = {Place.BEFORE: _BEFORE_ARRAY, Place.BETWEEN: _BETWEEN_ELEMENTS, Place.AFTER: _AFTER_ARRAY}
@@ -102,7 +102,7 @@ class JsonArrayDecoder(DecoderOnce):
             self._place = Place.ELEMENT
         else:
             told = found.decode(errors="replace")  # no more of it: what else is there depends on the cut
-            raise DecodeError(f"the body is no JSON array of objects: {self._place.value} comes {told!r}")
+            raise DecodeError(f"the body is not a JSON array of objects: {self._place.value} comes {told!r}")
         return at
 
     def _read_element(self, data: bytes, at: int, elements: list[str]) -> int:

@@ -40,7 +40,7 @@ def path_steps(path: str) -> Path:
         steps.append(int(index) if index else found["name"] or _unquoted(found["quoted"]))
         at = found.end()
     if path[:1] != "$" or at != len(path) or not steps or isinstance(steps[0], int) or len(steps) > DEEPEST_PATH:
-        raise DecodeError(f"this is no path to a value of an object: {path[:80]}")
+        raise DecodeError(f"this is not a path to a value of an object: {path[:80]}")
     return tuple(steps)
 
 
@@ -51,7 +51,7 @@ def _unquoted(quoted: str) -> str:
     try:
         name: str = json.loads(f'"{body}"', strict=False)
     except ValueError:
-        raise DecodeError(f"this is no name in a path: {quoted[:80]}") from None
+        raise DecodeError(f"this is not a name in a path: {quoted[:80]}") from None
     return name
 
 

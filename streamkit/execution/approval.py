@@ -97,7 +97,7 @@ def asks_for_marked(call: ValidCall) -> bool:
 def plain_rule(needs: Needs) -> Needs:
     """The rule itself. Raises TypeError for a coroutine function."""
     if inspect.iscoroutinefunction(needs):
-        raise TypeError("needs= is a plain function of a ValidCall; what has to wait belongs to authorize=")
+        raise TypeError("needs= is a plain function of a ValidCall; if it has to wait, use authorize=")
     return needs
 
 

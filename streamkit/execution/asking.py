@@ -51,7 +51,7 @@ class Asking:
             with people_decide():
                 asked = self._authorize(question)
                 if not isinstance(asked, Awaitable):
-                    raise TypeError(f"authorize= is an async function (async def), and gave {type(asked).__name__}")
+                    raise TypeError(f"authorize= is an async function (async def), but returned {type(asked).__name__}")
                 verdict = await asked
             await drop_own_cancellation()
             _check(verdict)
@@ -111,6 +111,6 @@ class _Announced:
 
 def _check(verdict: object) -> None:
     if not isinstance(verdict, Allow | Deny | Undecided):
-        raise TypeError(f"authorize gave a {type(verdict).__name__}, not Allow, Deny or Undecided")
+        raise TypeError(f"authorize returned a {type(verdict).__name__}, not Allow, Deny or Undecided")
     if isinstance(verdict, Allow) and not isinstance(verdict.arguments, Mapping | None):
         raise TypeError(f"authorize allowed a {type(verdict.arguments).__name__} as arguments, not a mapping")

@@ -72,7 +72,7 @@ class ApprovalDesk:
 
     def __init__(self, *, needs: Needs = asks_for_marked, timeout_seconds: float | None = None) -> None:
         if timeout_seconds is not None and not timeout_seconds > 0:
-            raise ValueError(f"timeout_seconds must be more than 0, and is {timeout_seconds}")
+            raise ValueError(f"timeout_seconds must be more than 0, but is {timeout_seconds}")
         self._needs = plain_rule(needs)
         self._timeout_seconds = math.inf if timeout_seconds is None else timeout_seconds
         self._open: dict[str, _Open] = {}

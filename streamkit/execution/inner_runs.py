@@ -77,7 +77,7 @@ class InnerRuns:
             self._stood.remove(run)
         elif not self._goes_on and any(each.state.ended == "pending" for each in self._stood):
             raise FlowError(
-                "this call goes on with inner runs that waited, and begins with another history than before:"
+                "this call continues inner runs that waited, but starts with another history than before:"
                 " they cannot be told apart"
             )
         self._goes_on = True

@@ -91,7 +91,7 @@ class Flow(Generic[E_co, R_co]):
                 if inspect.iscoroutine(value):
                     value.close()
                 raise TypeError(
-                    f"then: the function gave a {type(value).__name__}, not a value; to run a flow next use chain"
+                    f"then: the function returned a {type(value).__name__}, not a value; to run a flow next use chain"
                 )
             return value
 
@@ -104,7 +104,7 @@ class Flow(Generic[E_co, R_co]):
         async def run(out: Sink[E_co]) -> S:
             following = f(await self._run(out))
             if not isinstance(following, Flow):
-                raise TypeError(f"chain: the function gave a {type(following).__name__}, not a Flow")
+                raise TypeError(f"chain: the function returned a {type(following).__name__}, not a Flow")
             return await out.forward(following)
 
         return self._derive(run)

@@ -110,4 +110,4 @@ class Backlog:
     def check_open(self) -> None:
         """Raise JournalError where nothing is written any more."""
         if self._is_closed:
-            raise JournalError(f"run {self._run_id} is driven no more: the block of journal.drive was left")
+            raise JournalError(f"run {self._run_id} is no longer driven: the block of journal.drive was left")

@@ -53,7 +53,7 @@ class SqliteStore:
 
     def __init__(self, path: str | os.PathLike[str], *, lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS) -> None:
         if path == ":memory:":
-            raise ValueError("':memory:' is no file: memory_journal() keeps a journal in memory")
+            raise ValueError("':memory:' is not a file: memory_journal() keeps a journal in memory")
         self.path = os.path.realpath(path)  # one name for one file: what lies beside it is named after it
         open_database = partial(Database, self.path, lock_timeout_seconds)
         self._reader = Reader(open_database)
@@ -112,7 +112,7 @@ class SqliteStore:
             try:
                 return HOLDS.has(self.path, run_id)
             except OSError as error:
-                raise JournalError(f"who holds a run of the journal {self.path} cannot be told: {error}") from error
+                raise JournalError(f"it is not known who holds a run of the journal {self.path}: {error}") from error
 
         return await self._reader.do(ask, bool)
 

@@ -41,7 +41,7 @@ REASONS = {
     sqlite3.SQLITE_READONLY: "cannot be written",
     sqlite3.SQLITE_PERM: "cannot be written",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened",
-    sqlite3.SQLITE_NOTADB: "is no journal",
+    sqlite3.SQLITE_NOTADB: "is not a journal",
     sqlite3.SQLITE_CORRUPT: "is damaged",
     sqlite3.SQLITE_IOERR: "cannot be read or written",
 }
@@ -154,7 +154,7 @@ def _version(connection: sqlite3.Connection, path: str) -> int:
         " FROM pragma_application_id, pragma_user_version"
     ).fetchone()
     if application_id != APPLICATION_ID and (application_id or tables):
-        raise JournalError(f"the journal {path} is no journal: it is a database of something else")
+        raise JournalError(f"the journal {path} is not a journal: it is a database of something else")
     return int(version)
 
 

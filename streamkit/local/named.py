@@ -24,6 +24,6 @@ async def open_model(name: str, **own: Callable[[], Model]) -> AsyncIterator[Mod
         async with local_model() as model:
             yield model
     elif ":" not in name:
-        raise DefinitionError(f"{name!r} is no model: write {', '.join(['local', *own])}, or PROVIDER:MODEL")
+        raise DefinitionError(f"{name!r} is not a model: write {', '.join(['local', *own])}, or PROVIDER:MODEL")
     else:
         yield named.model(name)

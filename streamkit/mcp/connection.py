@@ -64,12 +64,14 @@ class Connection:
             raise DefinitionError(f"prefix {prefix!r}: at most 32 letters, digits, _ and -")
         if isinstance(target, str) and not target.lower().startswith(("http://", "https://")):
             raise DefinitionError(
-                f"{target!r} is no URL of a server: for a command, give StdioServerParameters(command=…, args=[…])"
+                f"{target!r} is not the URL of a server: for a command, give StdioServerParameters(command=…, args=[…])"
             )
         target = spawned(target) if isinstance(target, StdioServerParameters) else target
         client = target if isinstance(target, Client) else Client(target)
         if client._entered:
-            raise DefinitionError("the client is open already: give it before, since whoever opens it has to close it")
+            raise DefinitionError(
+                "the client is open already: give it before it is opened, because whoever opens it has to close it"
+            )
         Tool(name="any", description="any", input={"type": "object"}, **options)  # or else each tool would be left out
         self._client = dataclasses.replace(client, message_handler=self._hearing_changes(client.message_handler))
         self._name = name

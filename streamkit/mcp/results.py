@@ -32,7 +32,7 @@ def value_of(result: types.CallToolResult) -> Any:
     structured = result.structured_content
     if result.is_error:
         said = "\n".join(texts) or (model_text(structured) if structured is not None else "")
-        raise ToolError(said.strip() or "The server says that the call failed, and not why.")
+        raise ToolError(said.strip() or "The server says that the call failed, but not why.")
     parts: list[Any] = ["\n".join(texts)] if texts else []
     if structured is not None:
         parts = _said_once(structured, texts)

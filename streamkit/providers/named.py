@@ -70,4 +70,4 @@ def model(name: str, **options: Unpack[ModelOptions]) -> Model:
         options.setdefault("base_url", server.base_url)
         return openai_chat(model_name, key_variable=server.key_variable, encode=encode, **options)
     known = ", ".join([*DIALECTS, *CHAT_SERVERS])
-    raise DefinitionError(f"{name!r} is no model: write PROVIDER:MODEL, with one of these providers: {known}")
+    raise DefinitionError(f"{name!r} is not a model: write PROVIDER:MODEL, with one of these providers: {known}")

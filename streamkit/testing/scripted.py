@@ -131,7 +131,7 @@ class ScriptedModel:
                 case msgspec.Struct() | BaseException() | type() | Callable():
                     yield part
                 case _:
-                    raise TypeError(f"{part!r} is no part of a script")
+                    raise TypeError(f"{part!r} is not a part of a script")
         if not any(isinstance(part, Finished) for part in parts):
             yield Finished("tool_calls" if calls else "stop")
 

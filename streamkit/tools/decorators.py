@@ -234,7 +234,7 @@ def _name(function: Callable[..., Any], options: dict[str, Any]) -> str:
     if isinstance(function, Tool):
         raise DefinitionError(f"{function!r} is a tool already; dataclasses.replace makes another one of it")
     if not callable(function):
-        raise DefinitionError(f"a tool is made of a function, and {function!r} is none")
+        raise DefinitionError(f"a tool is made of a function, and {function!r} is not one")
     name: str | None = options.get("name", getattr(definition(function), "__name__", None))
     if name is None:
         raise DefinitionError(f"{function!r} has no name of its own: give the tool one with name=")

@@ -194,11 +194,11 @@ def _check_kind(name: str, kind: type[Any]) -> None:
     try:
         isinstance(None, kind)
     except TypeError:
-        raise DefinitionError(f"{name} takes a class that isinstance knows, and {kind!r} is none") from None
+        raise DefinitionError(f"{name} takes a class that isinstance knows, and {kind!r} is not one") from None
 
 
 def _check_function(name: str, function: Callable[..., Any], number: int, what: str) -> None:
     """number: of arguments that it is called with."""
     if inspect.iscoroutinefunction(function) or not callable(function):
-        raise DefinitionError(f"{name} takes a plain function, and {function!r} is none")
+        raise DefinitionError(f"{name} takes a plain function, and {function!r} is not one")
     check_takes(function, number, (), f"{name} takes a function of {what}")

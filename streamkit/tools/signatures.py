@@ -159,7 +159,7 @@ class _Names:
                 return named
             raise DefinitionError(
                 f"{what}: the annotation {annotation!r} of parameter {parameter.name!r} cannot be resolved ({error}); "
-                "what it names must be there when the program runs, so not under TYPE_CHECKING"
+                "its names must exist when the program runs, and not only under TYPE_CHECKING"
             ) from error
 
 

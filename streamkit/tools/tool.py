@@ -207,7 +207,7 @@ def _check_functions(tool: Tool[..., Any], input: Input, what: str) -> None:
         if tool.check is not None:
             check_takes(tool.check, 0, names, f"{what}: check= must take the arguments of the tool by name")
     if inspect.iscoroutinefunction(tool.check):
-        raise DefinitionError(f"{what}: check= takes a plain function; what has to wait belongs to authorize=")
+        raise DefinitionError(f"{what}: check= takes a plain function; if it has to wait, use authorize=")
     if tool.on_input is not None:
         check_takes(tool.on_input, 1, (), f"{what}: on_input= must take one ToolInputEvent")
 

@@ -54,7 +54,7 @@ class EndedRuns:
         try:
             written = json_of(ended)
         except (TypeError, ValueError, RecursionError):
-            logger.warning("run %s cannot be gone on with: it holds what JSON does not know", run_id, exc_info=True)
+            logger.warning("run %s cannot be continued: it holds what JSON does not know", run_id, exc_info=True)
             return
         self._kept[run_id] = (written, anyio.current_time())
         self._bytes += len(written)

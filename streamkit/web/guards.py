@@ -71,7 +71,7 @@ async def identify(request: Request, authenticate: Authenticate | None) -> Any:
         user = await user
     # False and what is empty: of a hook that says whether somebody is known, or reads a header that is not there.
     if user is None or user is False or (isinstance(user, Sized) and not len(user)):
-        raise HTTPException(401, "who asks is not known")
+        raise HTTPException(401, "the user is not known")
     return user
 
 
@@ -89,7 +89,7 @@ async def read_body(request: Request, kind: type[B], max_bytes: int) -> B:
     except msgspec.ValidationError as error:
         raise HTTPException(422, f"the body does not fit: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise HTTPException(400, f"the body is no JSON: {error}") from error
+        raise HTTPException(400, f"the body is not JSON: {error}") from error
     except RecursionError as error:
         raise HTTPException(400, "the body is nested too deeply") from error
 

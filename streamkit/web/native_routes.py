@@ -58,7 +58,7 @@ class NativeRoutes:
         if body.after is not None:
             found = await self._find(user, body.after)
             if isinstance(found, Run) or found.how is None:
-                raise HTTPException(409, "the run goes on: what follows it is said when it has ended")
+                raise HTTPException(409, "the run is still active: continue it when it has ended")
             before = found
         conversation = conversation_of(body, before.conversation)
         verdicts = {known: verdict for known, verdict in before.verdicts.items() if known in conversation.undecided}
@@ -72,9 +72,9 @@ class NativeRoutes:
     async def _resume(self, request: Request, user: Any, body: RunBody, run_id: str) -> Response:
         found = await self._find(user, run_id)
         if self._host.journal is None:
-            raise HTTPException(409, "the run is not written down: what follows it goes on with `after`")
+            raise HTTPException(409, "the run is not written down: continue the conversation with `after`")
         if isinstance(found, Run) or found.how != "interrupted":
-            raise HTTPException(409, "only a run that was cut off is resumed: one that has ended goes on with `after`")
+            raise HTTPException(409, "only a run that was cut off can be resumed: `after` continues one that has ended")
         run = self._host.new_run(run_id, None, user=user, data=body.data)
         return await self._answer(run, after=_last_seen(request))
 
@@ -82,7 +82,7 @@ class NativeRoutes:
         try:
             return await self._host.answer(run, self._encoder(run.run_id), headers={RUN_ID: run.run_id}, after=after)
         except RunIsHeld as error:
-            raise HTTPException(409, "another process goes on with the run") from error
+            raise HTTPException(409, "another process drives the run") from error
 
     def _encoder(self, run_id: str) -> NativeEncoder:
         return NativeEncoder(run_id=run_id, redact=self._redact, fields=self._fields)

@@ -77,7 +77,7 @@ class RunBody(msgspec.Struct, forbid_unknown_fields=True):
         if len(before) > 1:
             raise ValueError(f"a run goes on with one of {' and '.join(before)}")
         if self.resume is not None and self.message is not None:
-            raise ValueError("a run that is resumed goes on as it was: nothing can be said with it")
+            raise ValueError("a resumed run continues as it was: nothing can be said with it")
 
     @property
     def said(self) -> tuple[Message, ...]:

@@ -67,9 +67,9 @@ class FlowResponse(Response):
     ) -> None:
         for name, seconds in (("keepalive_seconds", keepalive_seconds), ("stall_seconds", stall_seconds)):
             if not seconds > 0:
-                raise ValueError(f"{name} must be more than 0, and is {seconds}; math.inf is never")
+                raise ValueError(f"{name} must be more than 0, but is {seconds}; math.inf is never")
         if not isinstance(flow, Flow):
-            raise TypeError(f"the response is that of a flow, such as converse(…), not of {type(flow).__name__}")
+            raise TypeError(f"FlowResponse takes a flow, such as converse(…), not {type(flow).__name__}")
         self._flow = _tamed(flow)
         self._encoder = encoder_for(protocol, redact)
         self._keepalive_seconds = keepalive_seconds
@@ -151,7 +151,7 @@ def encoder_for(protocol: str | Encoder, redact: Redact | None) -> Encoder:
     """The encoder of a protocol, for a run that only its stream knows."""
     if not isinstance(protocol, str):
         if redact is not None:
-            raise TypeError("an encoder that is made already hides by itself: give redact= to it")
+            raise TypeError("give redact= to the encoder itself")
         return protocol
     if protocol not in ENCODERS:
         raise ValueError(f"protocol is one of {', '.join(map(repr, ENCODERS))}, or an encoder, not {protocol!r}")

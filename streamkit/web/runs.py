@@ -66,7 +66,7 @@ class Run:
         """The run as a flow. What `start` raises is raised here, before anything is sent."""
         conversation = self._conversation or (journal and journal.conversation)
         if not conversation:
-            raise HTTPException(409, "of this run nothing is written down that could go on")
+            raise HTTPException(409, "nothing is written down of this run that could be continued")
         flow: object = start(
             RunRequest(self.run_id, conversation, self.authorize, self.running, journal, **self._about)
         )
@@ -74,7 +74,7 @@ class Run:
             flow.close()  # or else a warning about it follows the error
         if not isinstance(flow, Flow):
             raise TypeError(
-                f"start is a plain function that gives a Flow, such as converse(…), not {type(flow).__name__}"
+                f"start is a plain function that returns a Flow, such as converse(…), not {type(flow).__name__}"
             )
         transcript = Transcript(conversation)
         shown = flow.tap(transcript.feed)
@@ -143,12 +143,12 @@ class LiveRuns:
     def entered(self, run: Run) -> Iterator[None]:
         """Let a run be found while the block is open. Raises HTTPException where there are too many."""
         if run.run_id in self._runs:
-            raise HTTPException(409, "the run goes on already")
+            raise HTTPException(409, "the run is active already")
         if len(self._runs) >= self._max_runs:
-            raise HTTPException(503, "too many runs go on at the moment", LATER)
+            raise HTTPException(503, "too many runs are active at the moment", LATER)
         before = self._count_of.get(run.owner, 0)
         if before >= self._max_user_runs:
-            raise HTTPException(429, "too many runs of yours go on at the moment", LATER)
+            raise HTTPException(429, "too many runs of yours are active at the moment", LATER)
         self._runs[run.run_id] = run
         self._count_of[run.owner] = before + 1
         self.ended.forget(run.run_id)

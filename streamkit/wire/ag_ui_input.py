@@ -134,7 +134,7 @@ def _read(body: object) -> RunAgentInput:
     try:
         return msgspec.convert(body, RunAgentInput)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise MessagesRefused(f"this is no RunAgentInput of AG-UI: {error}") from error
+        raise MessagesRefused(f"this is not a RunAgentInput of AG-UI: {error}") from error
 
 
 def _check_size(read: RunAgentInput) -> None:
@@ -152,7 +152,7 @@ def _check_size(read: RunAgentInput) -> None:
 def _check_something_to_answer(conversation: Conversation) -> None:
     last = conversation.history[-1] if conversation.history else None
     if conversation.turn is None and (last is None or (isinstance(last, Message) and last.role == "assistant")):
-        raise MessagesRefused("there is nothing to answer: the last message is none of the person, and no result")
+        raise MessagesRefused("there is nothing to answer: the last message is neither from the person nor a result")
 
 
 def _instructions(read: RunAgentInput) -> list[str]:
@@ -224,7 +224,7 @@ def _tool(offered: Offered) -> Tool[..., Any]:
     """A tool without a body: the client answers its calls, and checks them itself."""
     schema = without_patterns(offered.parameters or {})
     if not isinstance(schema, dict):
-        raise DefinitionError(f"tool {offered.name[:64]!r}: its parameters are no JSON Schema of an object")
+        raise DefinitionError(f"tool {offered.name[:64]!r}: its parameters are not a JSON Schema of an object")
     try:
         return Tool(
             name=offered.name,

@@ -59,7 +59,7 @@ class NativeDecoder(DecoderOnce):
         self._check_open()
         self._closed = True
         if self.last is None:
-            raise DecodeError(f"the stream ended behind frame {self.number}, and the run has no end yet")
+            raise DecodeError(f"the stream ended after frame {self.number}, before the run did")
         return []
 
     def next_body(self) -> None:
@@ -110,7 +110,7 @@ def _frame(data: str) -> frames.AnyFrame | None:
         try:
             told = _decode_type(data).type
         except (msgspec.DecodeError, RecursionError):
-            raise DecodeError(f"an event of the stream is no frame: {error}") from error
+            raise DecodeError(f"an event of the stream is not a frame: {error}") from error
         if told not in _TYPES:
             return None
         raise DecodeError(f"a frame {told} cannot be read: {error}") from error

@@ -128,7 +128,7 @@ class _Watching:
             failures = 1 if self._decoder.number > number else failures + 1
             if self._run_id is None or failures > self._server.reconnects:
                 raise lost
-            logger.warning("the connection to a run is made anew behind frame %d: %s", self._decoder.number, lost)
+            logger.warning("connecting again to a run, lost after frame %d: %s", self._decoder.number, lost)
             await _wait(failures)
             self._decoder.next_body()
             body = None
@@ -144,7 +144,7 @@ class _Watching:
             self._name(answer.response.headers.get("x-run-id"))
             if answer.response.status_code == NO_CONTENT:
                 raise RemoteError(
-                    f"the run has nothing behind frame {self._decoder.number}; one that was cut off goes on with "
+                    f"the run has nothing after frame {self._decoder.number}; to continue one that was cut off, use "
                     "watch_remote(…, resume=True)",
                     status=NO_CONTENT,
                 )

@@ -87,7 +87,7 @@ class Server:
         kind = answer.response.headers.get("content-type", "")
         if kind.partition(";")[0].strip().lower() != EVENT_STREAM:
             told = without_secrets(shortened(await answer.text())[:200], self._headers.values())
-            raise RemoteError(f"the answer is no stream of events, but {kind or 'of no type'}: {told}")
+            raise RemoteError(f"the answer is not a stream of events, but {kind or 'of no type'}: {told}")
 
     def _failure(self, error: httpx2.TransportError) -> ConnectionFailed:
         told = without_secrets(str(error) or type(error).__name__, self._headers.values())
@@ -111,7 +111,7 @@ def _checked_url(url: str) -> httpx2.URL:
     try:
         parsed_url = httpx2.URL(url.rstrip("/"))
     except httpx2.InvalidURL as error:
-        raise DefinitionError(f"{url!r} is no address of a server: {error}") from error
+        raise DefinitionError(f"{url!r} is not the address of a server: {error}") from error
     if parsed_url.scheme not in ("http", "https") or not parsed_url.host:
         raise DefinitionError(f"the address of a server begins with http:// or https://: {url!r} does not")
     return parsed_url

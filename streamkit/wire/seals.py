@@ -25,7 +25,7 @@ class Seal:
 
     def __init__(self, secret: bytes | None = None) -> None:
         if secret is not None and len(secret) < 16:
-            raise ValueError(f"the secret of a seal needs at least 16 bytes, and has {len(secret)}")
+            raise ValueError(f"the secret of a seal needs at least 16 bytes, but has {len(secret)}")
         self._secret = os.urandom(32) if secret is None else secret
 
     def __repr__(self) -> str:

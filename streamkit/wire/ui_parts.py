@@ -108,7 +108,7 @@ def messages_in(body: object) -> list[UiMessage]:
     try:
         messages = msgspec.convert(body, list[UiMessage])
     except (msgspec.ValidationError, RecursionError) as error:
-        raise MessagesRefused(f"these are no messages: {error}") from error
+        raise MessagesRefused(f"these are not messages: {error}") from error
     if (count := sum(len(message.parts) for message in messages)) > MAX_PARTS:
         raise MessagesRefused(f"{count} parts are more than {MAX_PARTS}")
     if not messages:

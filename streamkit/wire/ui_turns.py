@@ -138,7 +138,7 @@ def _call(call: CallPart, turn_id: str, place: int) -> ToolCall:
         return msgspec.structs.replace(made, arguments=str(given)[:1000], problem="its arguments are no JSON object")
     if isinstance(given, str):
         return msgspec.structs.replace(made, arguments=given, custom=True)
-    raise MessagesRefused(f"the input of call {call.call_id} is no object")
+    raise MessagesRefused(f"the input of call {call.call_id} is not an object")
 
 
 def _json(given: Any, call: CallPart) -> str:

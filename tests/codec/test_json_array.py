@@ -51,12 +51,12 @@ def test_what_the_end_cuts_off_is_no_element() -> None:
 @pytest.mark.parametrize(
     ("body", "elements", "message"),
     [
-        (b"<html>", [], "the body is no JSON array of objects: before the array comes '<'"),
-        (b"[{}, 5]", ["{}"], "the body is no JSON array of objects: between elements comes '5'"),
-        (b'["a"]', [], "the body is no JSON array of objects: between elements comes '\"'"),
-        (b"[{}]x", ["{}"], "the body is no JSON array of objects: behind the array comes 'x'"),
-        (b"{}{}", ["{}"], "the body is no JSON array of objects: behind the array comes '{'"),
-        (b"\xff", [], "the body is no JSON array of objects: before the array comes '\ufffd'"),
+        (b"<html>", [], "the body is not a JSON array of objects: before the array comes '<'"),
+        (b"[{}, 5]", ["{}"], "the body is not a JSON array of objects: between elements comes '5'"),
+        (b'["a"]', [], "the body is not a JSON array of objects: between elements comes '\"'"),
+        (b"[{}]x", ["{}"], "the body is not a JSON array of objects: after the array comes 'x'"),
+        (b"{}{}", ["{}"], "the body is not a JSON array of objects: after the array comes '{'"),
+        (b"\xff", [], "the body is not a JSON array of objects: before the array comes '\ufffd'"),
         (b'[{"a":"\xff"}]', [], "the stream is not UTF-8: invalid start byte"),
     ],
 )

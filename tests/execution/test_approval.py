@@ -60,7 +60,7 @@ async def test_an_authoriser_that_is_not_async_says_so_in_the_log(caplog: pytest
     _, (result,) = await collect(execute_all(Toolkit(read), [call(read, {"p": "a"})], authorize=authorize))
     assert isinstance(result, Failure)
     assert result.kind == "denied"
-    assert "authorize= is an async function (async def), and gave Allow" in caplog.text
+    assert "authorize= is an async function (async def), but returned Allow" in caplog.text
 
 
 @pytest.mark.parametrize(

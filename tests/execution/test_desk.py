@@ -280,7 +280,7 @@ def test_a_desk_that_cannot_work_is_refused_where_it_is_made() -> None:
     async def asks(call: Any) -> bool:
         return False
 
-    with pytest.raises(ValueError, match="timeout_seconds must be more than 0, and is -1"):
+    with pytest.raises(ValueError, match="timeout_seconds must be more than 0, but is -1"):
         ApprovalDesk(timeout_seconds=-1)
     with pytest.raises(TypeError, match="needs= is a plain function"):
         ApprovalDesk(needs=asks)  # type: ignore[arg-type]

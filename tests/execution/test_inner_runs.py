@@ -244,7 +244,7 @@ async def test_a_tool_that_begins_its_inner_run_otherwise_fails_and_asks_nobody_
     events, state = await go_on(outer, toolkit, state, {each: Allow() for each in state.undecided})
     (result,) = [event.result for event in events if isinstance(event, Output)]
     assert isinstance(result, Failure)
-    assert "begins with another history" in str(result.cause)
+    assert "starts with another history" in str(result.cause)
     assert (deeds, len(model.requests), state.ended) == ([], 1, "answer")
 
 

@@ -221,7 +221,7 @@ async def test_a_then_function_that_gives_an_awaitable_is_told_of_chain(
 
 @pytest.mark.parametrize("made", [42, count_to], ids=["value", "function"])
 async def test_a_chain_function_that_gives_no_flow_is_told(made: Any) -> None:
-    with pytest.raises(TypeError, match=f"chain: the function gave a {type(made).__name__}, not a Flow"):
+    with pytest.raises(TypeError, match=f"chain: the function returned a {type(made).__name__}, not a Flow"):
         await count_to(1).chain(lambda _: made)
 
 

@@ -255,7 +255,7 @@ async def test_who_has_left_the_block_writes_no_more() -> None:
     async with journal.drive("r") as run:
         state = await pay_both(run)
     for write in (partial(run.save, state), partial(run.take, turn(2))):
-        with pytest.raises(JournalError, match="run r is driven no more"):
+        with pytest.raises(JournalError, match="run r is no longer driven"):
             await write()
 
 

@@ -66,7 +66,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 async def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
     write_bytes(path, b"Dear diary, " * 1000)
-    await fails(SqliteStore(path), "is no journal")
+    await fails(SqliteStore(path), "is not a journal")
     assert read_bytes(path) == b"Dear diary, " * 1000
 
 

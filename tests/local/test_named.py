@@ -19,7 +19,7 @@ async def test_a_provider_is_named_with_its_model() -> None:
 
 
 async def test_a_name_that_means_no_model_is_told() -> None:
-    with pytest.raises(DefinitionError, match="'nothing' is no model: write local, mine, or PROVIDER:MODEL"):
+    with pytest.raises(DefinitionError, match="'nothing' is not a model: write local, mine, or PROVIDER:MODEL"):
         async with open_model("nothing", mine=ScriptedModel):
             pass
     with pytest.raises(DefinitionError, match="with one of these providers"):

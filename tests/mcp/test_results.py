@@ -83,7 +83,7 @@ def test_a_picture_in_a_resource_is_a_picture() -> None:
     [
         (result("no such row", "try another", is_error=True), "no such row\ntry another"),
         (result(is_error=True, structured_content={"code": 7}), '{"code":7}'),
-        (result(is_error=True), "The server says that the call failed, and not why."),
+        (result(is_error=True), "The server says that the call failed, but not why."),
     ],
 )
 def test_an_error_is_told_with_the_words_of_the_server(given: types.CallToolResult, told: str) -> None:

@@ -420,7 +420,7 @@ def test_an_array_gives_what_events_give() -> None:
     [
         (b'[{"error":{"code":400,"message":"no"}}]', ProviderError, "no"),
         (b'{"error":{"code":400,"message":"no"}}', ProviderError, "no"),
-        (b"<html>", BadPayload, "the body is no JSON array of objects: before the array comes '<'"),
+        (b"<html>", BadPayload, "the body is not a JSON array of objects: before the array comes '<'"),
         (b"[{},[1]]", IncompleteStream, "the answer ended before it gave a reason to stop"),
         (b"[{]]", BadPayload, "an event of the stream is not JSON"),
     ],

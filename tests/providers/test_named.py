@@ -42,7 +42,7 @@ def test_a_name_says_provider_and_model(name: str, shown: str, monkeypatch: pyte
 
 @pytest.mark.parametrize("name", ["gpt-5", "", "openai", "openai:", ":gpt-5", "llama3.2:3b", "OpenAI:gpt-5"])
 def test_a_name_without_a_known_provider_is_told_which_are_known(name: str) -> None:
-    with pytest.raises(DefinitionError, match="is no model: write PROVIDER:MODEL") as raised:
+    with pytest.raises(DefinitionError, match="is not a model: write PROVIDER:MODEL") as raised:
         model(name)
     for provider in [*DIALECTS, *CHAT_SERVERS]:
         assert provider in str(raised.value)

@@ -81,5 +81,5 @@ def test_what_is_no_turn_is_refused(turn: object) -> None:
 
 @pytest.mark.parametrize("part", [3, None, {"text": "x"}])
 async def test_what_is_no_part_is_refused(part: object) -> None:
-    with pytest.raises(TypeError, match="no part of a script"):
+    with pytest.raises(TypeError, match="not a part of a script"):
         await ScriptedModel([part]).stream_turn(ASK)  # type: ignore[list-item]

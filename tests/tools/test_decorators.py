@@ -244,7 +244,7 @@ def test_what_is_no_function_or_has_no_name() -> None:
     class Silent:
         def __call__(self) -> None: ...
 
-    refused("a tool is made of a function, and 3 is none", tool, 3)
+    refused("a tool is made of a function, and 3 is not one", tool, 3)
     refused("is a tool already", streaming_tool, tool(search))
     refused("give the tool one with name=", tool, Silent())
     refused("give another with name=", tool, lambda: None)

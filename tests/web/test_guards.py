@@ -116,7 +116,7 @@ async def test_a_user_may_have_any_name(name: object) -> None:
 async def test_who_is_not_known_is_asked_for_no_body() -> None:
     asked = Exchange([b"x" * 10] * 1000)
     await ask(app(Agent(), authenticate=of_header("x-user")), "POST", "/runs", headers=JSON, exchange=asked)
-    assert (asked.status, asked.json) == (401, {"error": "who asks is not known"})
+    assert (asked.status, asked.json) == (401, {"error": "the user is not known"})
 
 
 async def test_a_hook_says_itself_why_it_refuses() -> None:

@@ -114,5 +114,5 @@ def test_what_no_run_can_be_made_of_is_refused_where_it_is_given() -> None:
         app(Agent(), authenticate="ann")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"journal= is a Journal, such as sqlite_journal\('runs.db'\), not str"):
         app(Agent(), journal="runs.db")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"the response is that of a flow, such as converse\(…\), not of function"):
+    with pytest.raises(TypeError, match=r"FlowResponse takes a flow, such as converse\(…\), not function"):
         FlowResponse(later)  # type: ignore[arg-type]

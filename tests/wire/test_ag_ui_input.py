@@ -147,7 +147,7 @@ def with_part(kind: str, source_type: str, value: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        ([], "no RunAgentInput"),
+        ([], "not a RunAgentInput"),
         ({"threadId": "t", "runId": "r"}, "messages"),
         (asked(said("user"), thread=""), "threadId"),
         (asked(), "nothing to answer"),

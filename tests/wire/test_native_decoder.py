@@ -246,19 +246,19 @@ def test_a_body_that_just_stops_is_an_error() -> None:
     body = encoded([TextDelta("a")])
     decoder = NativeDecoder()
     assert decoder.feed(body[:-1]) == [TextDelta("a")]
-    with pytest.raises(DecodeError, match="behind frame 4, and the run has no end yet"):
+    with pytest.raises(DecodeError, match="after frame 4, before the run did"):
         decoder.end()
 
 
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        ("{", "is no frame"),
-        ("[]", "is no frame"),
-        ('{"id":"a"}', "is no frame"),
+        ("{", "is not a frame"),
+        ("[]", "is not a frame"),
+        ('{"id":"a"}', "is not a frame"),
         ('{"type":"text-delta","id":"a"}', "a frame text-delta cannot be read: .*`delta`"),
         ('{"type":"start","messageId":"a","protocol":"streamkit.2"}', "the stream is 'streamkit.2', not streamkit.1"),
-        ('{"type":"tool-progress","id":"a","data":' + "[" * 100_000, "cannot be read|is no frame"),
+        ('{"type":"tool-progress","id":"a","data":' + "[" * 100_000, "cannot be read|is not a frame"),
     ],
 )
 def test_what_is_no_frame_is_an_error(data: str, told: str) -> None:

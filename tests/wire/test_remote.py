@@ -178,7 +178,7 @@ async def test_a_run_is_picked_up_behind_a_frame() -> None:
         async with watch_remote(URL, run.run_id, number=3, transport=transport).open() as events:
             rest = [event async for event in events]
         assert (rest[:1], [type(event) for event in rest]) == (whole[1:2], [type(event) for event in whole[1:]])
-        with pytest.raises(RemoteError, match="nothing behind frame"):
+        with pytest.raises(RemoteError, match="nothing after frame"):
             await watch_remote(URL, run.run_id, number=run.number, transport=transport)
         with pytest.raises(RemoteError, match="404") as refused:
             await watch_remote(URL, "nobody", transport=transport)
@@ -201,7 +201,7 @@ async def test_a_run_that_was_cut_off_with_its_process_goes_on_in_another() -> N
     async with serving(Agent(["Well."], tools=(hold.tool,)), resumable=True, journal=journal) as transport:
         with pytest.raises(ConnectionFailed, match="ended before the run"):
             await watch_remote(URL, steering.run_id, transport=transport, reconnects=0)
-        with pytest.raises(RemoteError, match="nothing behind"):
+        with pytest.raises(RemoteError, match="nothing after"):
             await watch_remote(URL, steering.run_id, transport=transport)
         goes_on = watch_remote(URL, steering.run_id, number=steering.number, resume=True, transport=transport)
         async with goes_on.open() as events:
@@ -257,9 +257,9 @@ async def test_a_server_that_is_being_restarted_is_asked_again() -> None:
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (loopback.answer(b'{"error": "who asks is not known"}', status="401 Unauthorized", kind="application/json"),
-         "the server answered 401: who asks is not known"),
-        (loopback.answer(b"<html><title>Hello</title></html>", kind="text/html"), "no stream of events, but text/html"),
+        (loopback.answer(b'{"error": "the user is not known"}', status="401 Unauthorized", kind="application/json"),
+         "the server answered 401: the user is not known"),
+        (loopback.answer(b"<html><title>Hello</title></html>", kind="text/html"), "not a stream of events, but text"),
         (loopback.answer(b"", status="302 Found", kind="text/plain"), "the server answered 302: Found"),
         (loopback.answer(encoded([], ModelError("no capacity"))), "^no capacity$"),
     ],
@@ -281,7 +281,7 @@ async def test_an_error_shows_no_secret() -> None:
 
 async def test_what_is_no_stream_of_ours_is_an_error() -> None:
     async with loopback.serve(loopback.answer(b"data: [DONE]\n\n")) as server:
-        with pytest.raises(DecodeError, match="is no frame"):
+        with pytest.raises(DecodeError, match="is not a frame"):
             await open_remote(server.url, "Hi")
 
 

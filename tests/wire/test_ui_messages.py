@@ -219,7 +219,7 @@ def test_arguments_that_did_not_come_back_whole_do_not_run() -> None:
 @pytest.mark.parametrize(
     ("messages", "says"),
     [
-        ("hello", "these are no messages"),
+        ("hello", "these are not messages"),
         ([], "no message"),
         ([1], r"Expected `object`.*\$\[0\]"),
         ([{"id": "u", "role": "tool", "parts": []}], "role"),
@@ -237,7 +237,7 @@ def test_arguments_that_did_not_come_back_whole_do_not_run() -> None:
             "base64",
         ),
         ([said() | {"parts": [{"type": "file", "mediaType": "image/png", "url": "data:image/png;base64"}]}], "no data"),
-        ([said() | {"parts": [{"type": "file", "mediaType": "image/png", "url": "data:,x"}]}], "no PNG"),
+        ([said() | {"parts": [{"type": "file", "mediaType": "image/png", "url": "data:,x"}]}], "not a PNG"),
         ([said(), answered(text("Bye."))], "the last word"),
         ([said(), answered({"type": "wish"})], "no part of the type 'wish'"),
         ([said(), answered(part("output-available") | {"toolCallId": None})], "a call needs a name"),
@@ -245,7 +245,7 @@ def test_arguments_that_did_not_come_back_whole_do_not_run() -> None:
         ([said(), answered(part("dreaming"))], "no state that is known"),
         ([said(), answered(part("approval-responded"))], "has no approval"),
         ([said(), answered(asked("approval-responded"))], "neither yes nor no"),
-        ([said(), answered(part("output-available", input=[1], output=1))], "the input of call c1 is no object"),
+        ([said(), answered(part("output-available", input=[1], output=1))], "the input of call c1 is not an object"),
         ([said(), answered(part("output-error"), part("output-error"))], "two calls of one step"),
         ([said(), answered(asked("approval-requested"), asked("approval-requested", "c2"))], "wait for one answer"),
         ([said()] * 1001, "more than 1000"),
