@@ -19,6 +19,7 @@ from .anthropic_messages import messages_of
 from .anthropic_schema import strict_schema
 from .model import Model
 from .options import HttpOptions
+from .tool_schema import object_schema
 
 ANTHROPIC_URL = "https://api.anthropic.com"
 API_VERSION = "2023-06-01"
@@ -120,7 +121,7 @@ def _tools_of_calls(messages: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _tool(spec: ToolSpec, *, eager_input: bool) -> dict[str, Any]:
-    schema = {"type": "object"} | spec.parameters
+    schema = object_schema(spec.parameters)
     tool: dict[str, Any] = {"name": spec.name, "description": spec.description, "input_schema": schema}
     if spec.strict and (strict := strict_schema(schema)) is not None:
         tool |= {"input_schema": strict, "strict": True}

@@ -55,6 +55,8 @@ class _Inliner:
         parts += [self.inlined(part, inside) for part in _as_list(schema.get("allOf"))]
         for part in parts:
             _join(written, part)
+        if isinstance(written.get("properties"), dict) and isinstance(written.get("required"), list):
+            written["required"] = [name for name in written["required"] if name in written["properties"]]
         return written
 
     def _value(self, keyword: str, value: Any, inside: tuple[str, ...]) -> Any:

@@ -17,6 +17,7 @@ from .openai_chat_messages import MISTRAL, MOST, OPENAI, Server, messages_of
 from .openai_schema import schema_name, strict_schema
 from .options import HttpOptions
 from .requests import bearer, endpoint, say_once
+from .tool_schema import object_schema, openai_parameters
 
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_KEY = "OPENAI_API_KEY"
@@ -85,9 +86,10 @@ def _tools(request: TurnRequest) -> dict[str, Any]:
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
+    parameters = openai_parameters(spec.parameters)
+    function: dict[str, Any] = {"name": spec.name, "description": spec.description, "parameters": parameters}
     if spec.strict:
-        strict = strict_schema(spec.parameters)
+        strict = strict_schema(spec.parameters and object_schema(spec.parameters))
         if strict is None:
             say_once(f"the parameters of {spec.name} cannot be a strict schema: the model may get them wrong")
         else:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from .tool_schema import compiles_nowhere
+
 _HELD = (
     "type", "description", "enum", "const", "pattern", "multipleOf", "minimum", "maximum", "exclusiveMinimum",
     "exclusiveMaximum", "minItems", "maxItems", "required", "additionalProperties",
@@ -61,6 +63,8 @@ def _strict(schema: Any) -> dict[str, Any]:
                 strict[key] = _strict(value)
             case "format", _:
                 strict |= {key: value} if value in _FORMATS else {}
+            case "pattern", _ if compiles_nowhere(value):
+                pass
             case _ if key in _HELD:
                 strict[key] = value
             case _ if key not in _LEFT_OUT:

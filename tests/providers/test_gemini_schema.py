@@ -174,6 +174,7 @@ def test_what_must_all_hold_is_written_as_one() -> None:
         ({"items": False}, {"items": {}}),
         ({"additionalProperties": True}, {"additionalProperties": True}),
         ({"properties": None, "anyOf": None, "allOf": None, "enum": None}, {"properties": None, "anyOf": None}),
+        ({"properties": {"a": {}}, "required": ["a", "b"]}, {"properties": {"a": {}}, "required": ["a"]}),
     ],
 )
 def test_odd_schemas_are_no_mistake_of_ours(schema: dict[str, Any], sent: dict[str, Any]) -> None:

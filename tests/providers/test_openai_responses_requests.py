@@ -65,6 +65,9 @@ def test_models_that_never_reason_are_not_asked_for_it(model: str, reasons: bool
     assert ("include" in encode_request(TurnRequest(()), model)) == reasons
 
 
+ANY = {"type": "object", "x": 1, "properties": {}}
+
+
 def test_all_wishes_are_written(caplog: pytest.LogCaptureFixture) -> None:
     answer = {"title": "The City!", "type": "object", "properties": {"name": {"type": "string"}}}
     with caplog.at_level(logging.WARNING, "streamkit"):
@@ -101,7 +104,7 @@ def test_all_wishes_are_written(caplog: pytest.LogCaptureFixture) -> None:
             "strict": False,
         },
         {"type": "function", "name": "find", "description": "Finds.", "parameters": strict, "strict": True},
-        {"type": "function", "name": "any", "description": "", "parameters": {"x": 1}, "strict": False},
+        {"type": "function", "name": "any", "description": "", "parameters": ANY, "strict": False},
     ]
     schema = {"type": "object", "properties": answer["properties"], "required": ["name"], "additionalProperties": False}
     assert body == {

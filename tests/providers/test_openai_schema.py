@@ -28,6 +28,10 @@ def strict_object(**fields: Any) -> dict[str, Any]:
             strict_object(a={"type": "string", "pattern": "a"}),
         ),
         (
+            {"type": "object", "properties": {"a": {**TEXT, "pattern": "^(?!a)"}, "b": {**TEXT, "pattern": "(?<=a)"}}},
+            strict_object(a=TEXT, b=TEXT),
+        ),
+        (
             {"type": "object", "properties": {"a": {**TEXT, "format": "uri"}, "b": {**TEXT, "format": "date"}}},
             strict_object(a=TEXT, b={**TEXT, "format": "date"}),
         ),
