@@ -299,6 +299,11 @@ class _Execution:
         self._leave_pending(place, paused.result(place.call))
 
     async def _end(self, place: Place, result: Value | Failure, out: Sink[ToolEvent], seconds: float = 0.0) -> None:
+        result = await self._keep(place, result, seconds)
+        await out.send(Output(place.call.call_id, result.tool, result, seconds))
+
+    async def _keep(self, place: Place, result: Value | Failure, seconds: float = 0.0) -> Value | Failure:
+        """The call has its result, whether or not anybody is there to hear of it; what the result is."""
         if place.may_have_happened and not place.started and isinstance(result, Failure):
             result = place.interrupted(f". It did not run again: {result.message}")
         if isinstance(result, Failure) and (text := model_text(result.message)) != result.message:
@@ -307,7 +312,7 @@ class _Execution:
         await self._written.finish(place, result, seconds)
         if self._running is not None:
             self._running.leave(place.execution_id, result)
-        await out.send(Output(place.call.call_id, result.tool, result, seconds))
+        return result
 
     # Cancelling it
 
@@ -315,9 +320,14 @@ class _Execution:
         """The value of the work; None where somebody has cancelled the call, and no value came all the same."""
         if self._running is None:
             return await work()
-        with anyio.CancelScope() as place.scope:
-            if place.cancelled is None:
-                return await work()
+        try:
+            with anyio.CancelScope() as place.scope:
+                if place.cancelled is None:
+                    return await work()
+        except anyio.get_cancelled_exc_class():
+            if place.cancelled is not None:  # and then everything was: a run that goes on must know of the call
+                await self._keep(place, place.as_cancelled())
+            raise
         return None
 
     def _cancel(self, place: Place, reason: str) -> None:

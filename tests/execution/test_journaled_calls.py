@@ -11,6 +11,7 @@ from streamkit.conversation import Conversation
 from streamkit.errors import JournalError, JournalMismatch
 from streamkit.execution.approval import Allow, Deny, Question, Verdict
 from streamkit.execution.execute import execute_all
+from streamkit.execution.running import Running
 from streamkit.items import ToolCall, user
 from streamkit.journal.entry import CallFinished, CallStarted, Decided, Entry
 from streamkit.journal.journals import Journal
@@ -303,6 +304,38 @@ async def test_a_value_that_somebody_gave_is_never_taken_for_leave_to_run() -> N
     _, results = await execute(Journal(store), CALLS[:1], authorize=give)
     assert results == (Value("c0", "pay", "done by hand", "done by hand"),)
     assert ran == []
+
+
+async def test_a_call_that_somebody_cancelled_does_not_run_again_where_everything_is_cut_off_at_once() -> None:
+    journal, running = memory_journal(), Running()
+
+    @tool(effects="idempotent")
+    async def hang() -> None:
+        """Hang."""
+        ran.append(("hang", "", 1))
+        await anyio.sleep_forever()
+
+    toolkit, calls = Toolkit(hang, read), [ToolCall("c", "hang", "{}", "t", 0), ToolCall("q", "read", "{}", "t", 1)]
+    async with journal.drive("r") as run:
+        options: dict[str, Any] = {"running": running, "journal": run, "authorize": waits_for_reading}
+        async with execute_all(toolkit, calls, **options).open() as events:
+            async for event in events:
+                if isinstance(event, ToolStarted):
+                    running.cancel("t.0", "I have seen enough")
+                    running.cancel("t.1", "I do not need it")
+                    break
+    assert [result.kind for result in running.results.values() if isinstance(result, Failure)] == ["cancelled"] * 2
+    async with journal.drive("r") as run:
+        results = await execute_all(toolkit, calls, journal=run)
+    assert [result.kind for result in results if isinstance(result, Failure)] == ["cancelled"] * 2
+    assert len(ran) == 1
+
+
+async def waits_for_reading(question: Question) -> Verdict:
+    if question.call.name == "read":
+        await question.announce(None)
+        await anyio.sleep_forever()
+    return Allow()
 
 
 # A store that fails
