@@ -13,7 +13,7 @@ from ..items import ToolSpec
 from ..turns import TurnRequest
 from .model import Model
 from .openai_chat_decoder import OpenAIChatDecoder
-from .openai_chat_messages import MISTRAL, MOST, OPENAI, Server, messages_of
+from .openai_chat_messages import MISTRAL, MOST, OPENAI, THINKING, Server, messages_of
 from .openai_schema import schema_name, strict_schema
 from .options import HttpOptions
 from .requests import bearer, endpoint, say_once
@@ -21,6 +21,7 @@ from .tool_schema import object_schema, openai_parameters
 
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_KEY = "OPENAI_API_KEY"
+THINKING_HOSTS = ("api.deepseek.com", "api.moonshot.ai", "api.moonshot.cn")
 
 Encode = Callable[[TurnRequest, str], dict[str, Any]]
 
@@ -44,11 +45,18 @@ def encode_mistral_request(request: TurnRequest, model: str) -> dict[str, Any]:
     return _encode(request, model, MISTRAL)
 
 
+def encode_thinking_request(request: TurnRequest, model: str) -> dict[str, Any]:
+    """The same for DeepSeek and Moonshot, which refuse what the model has said without what it thought."""
+    return _encode(request, model, THINKING)
+
+
 def encode_for(base_url: str) -> Encode:
     """What makes the requests to a server at this address."""
     host = urlsplit(base_url).hostname or ""
     if host == urlsplit(OPENAI_URL).hostname or host.endswith(".openai.azure.com"):
         return encode_openai_request
+    if host in THINKING_HOSTS:
+        return encode_thinking_request
     return encode_mistral_request if host == "api.mistral.ai" else encode_request
 
 
@@ -117,7 +125,7 @@ def openai_chat(
     base_url: of the server, up to the part before `/chat/completions`. api_key: None takes it from the environment,
     when a turn is run, where it is called key_variable; a server on this machine may need none. encode: makes the body
     of a request; None takes what fits the server: `encode_openai_request` for OpenAI itself, `encode_mistral_request`
-    for Mistral, else `encode_request`. options: see HttpOptions.
+    for Mistral, `encode_thinking_request` for DeepSeek and Moonshot, else `encode_request`. options: see HttpOptions.
 
     A turn that fails raises a ModelError; `errors` says which there are.
     """

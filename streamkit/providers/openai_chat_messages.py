@@ -22,7 +22,8 @@ class Server(msgspec.Struct, frozen=True):
 
     legal_id: an id that it takes, of any. each_id_once: no two calls of a request have one. takes_back: the fields of a
     message, not known to OpenAI, that it does not refuse. answers_first: it takes images in results, and nothing of the
-    person right behind them. asks_for_usage: it must be asked for it. token_limit: its name for that.
+    person right behind them. asks_for_usage: it must be asked for it. token_limit: its name for that. wants_reasoning:
+    the field without which it refuses a message of the model.
     """
 
     legal_id: Callable[[str], str] = str
@@ -31,6 +32,7 @@ class Server(msgspec.Struct, frozen=True):
     answers_first: bool = False
     asks_for_usage: bool = True
     token_limit: str = "max_tokens"
+    wants_reasoning: str | None = None
 
 
 OPENAI_ID = re.compile(r".{1,40}", re.DOTALL)
@@ -39,7 +41,12 @@ MISTRAL_ID = re.compile(r"[a-zA-Z0-9]{9}")
 HEARD = "OK."
 """What the model says to results, where it must say something before the person goes on."""
 
+NOT_TOLD = " "
+"""Reasoning of which nothing is known. An empty one is refused, too."""
+
 MOST = Server()
+THINKING = Server(wants_reasoning="reasoning_content")
+"""DeepSeek and Moonshot."""
 OPENAI = Server(
     lambda call_id: legal_id(call_id, OPENAI_ID), takes_back=(), token_limit="max_completion_tokens"
 )  # fmt: skip
@@ -101,6 +108,9 @@ def _said_by_model(items: list[Item], ids: CallIds, server: Server) -> list[dict
     message: dict[str, Any] = {"role": "assistant", "content": text or None}
     if len(calls) < len(items):
         message |= _taken_back(_kept(items, text), server)
+    if server.wants_reasoning is not None:
+        told = [message.pop(field) for field in REASONING if field in message]
+        message[server.wants_reasoning] = next(filter(None, told), NOT_TOLD)
     if calls:
         message["tool_calls"] = calls
     return [message]

@@ -11,7 +11,7 @@ from ..providers.anthropic import encode_request as encode_anthropic
 from ..providers.gemini import NO_SIGNATURE
 from ..providers.gemini import encode_request as encode_gemini
 from ..providers.ollama import encode_request as encode_ollama
-from ..providers.openai_chat import encode_mistral_request, encode_openai_request
+from ..providers.openai_chat import encode_mistral_request, encode_openai_request, encode_thinking_request
 from ..providers.openai_chat import encode_request as encode_chat
 from ..providers.openai_responses import encode_request as encode_responses
 from ..turns import TurnRequest
@@ -28,8 +28,8 @@ Kept = Callable[[History, dict[str, Any]], None]
 def check_history(history: Iterable[Item], dialect: str) -> None:
     """Raise IllegalHistory, an AssertionError, with the place and the rule, where a provider refuses a history.
 
-    dialect: one of `openai-chat` (most servers, OpenAI itself, and Mistral), `openai-responses`, `anthropic`, `gemini`
-    (models that sign their calls, and older ones), `ollama`.
+    dialect: one of `openai-chat` (most servers, OpenAI itself, Mistral, DeepSeek and Moonshot), `openai-responses`,
+    `anthropic`, `gemini` (models that sign their calls, and older ones), `ollama`.
 
     First the rules that hold for all: `check_items`. Then the history is encoded as the dialect does it, alone and with
     a message of the person behind it, and the bodies are held to what the provider documents or is known to refuse.
@@ -56,6 +56,7 @@ _REQUESTS: dict[str, tuple[tuple[Encode, str, Check, Kept | None], ...]] = {
         (encode_chat, "m", openai_legality.check_chat, None),
         (encode_openai_request, "m", partial(openai_legality.check_chat, rules=openai_legality.OPENAI), None),
         (encode_mistral_request, "m", partial(openai_legality.check_chat, rules=openai_legality.MISTRAL), None),
+        (encode_thinking_request, "m", partial(openai_legality.check_chat, rules=openai_legality.THINKING), None),
     ),
     "openai-responses": (
         (encode_responses, "m", openai_legality.check_responses, openai_legality.check_responses_kept),

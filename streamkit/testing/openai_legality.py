@@ -4,7 +4,8 @@ Sources: the API reference of OpenAI, "Create chat completion" and "Create a mod
 report ("messages with role 'tool' must be a response to a preceding message with 'tool_calls'", "No tool output found
 for function call", "was provided without its required following item", "Duplicate item found with id", "string does
 not match pattern '^[a-zA-Z0-9_-]+$'", "string too long. Expected a string with maximum length 40"); for Mistral the
-validation of its package mistral-common, and "Unexpected role 'user' after role 'tool'" (code 3230).
+validation of its package mistral-common, and "Unexpected role 'user' after role 'tool'" (code 3230); for DeepSeek and
+Moonshot "The `reasoning_content` in the thinking mode must be passed back to the API", also where it is empty.
 """
 
 from __future__ import annotations
@@ -22,17 +23,19 @@ class ChatRules(msgspec.Struct, frozen=True):
     """What a server of chat completions refuses beyond what most do.
 
     ids: those of calls that it takes. each_id_once: in the whole request. answers_first: the model speaks before the
-    person does, behind results.
+    person does, behind results. reasoning: the field without which no message of the model is taken.
     """
 
     ids: str = r".+"
     each_id_once: bool = False
     answers_first: bool = False
+    reasoning: str | None = None
 
 
 MOST = ChatRules()
 OPENAI = ChatRules(r".{1,40}")
 MISTRAL = ChatRules(r"[a-zA-Z0-9]{9}", each_id_once=True, answers_first=True)
+THINKING = ChatRules(reasoning="reasoning_content")
 
 
 # Chat completions
@@ -74,6 +77,8 @@ def _check_answer(message: JsonObject, place: str, rules: ChatRules) -> list[str
     demand(calls is None or calls, place, "tool_calls is empty")
     says = is_said(content) or (isinstance(content, list) and content)
     demand(says or calls, place, "the model says nothing, and calls nothing")
+    is_told = rules.reasoning is None or message.get(rules.reasoning)
+    demand(is_told, place, f"a message of the model without {rules.reasoning}")
     for call in calls or ():
         demand(re.fullmatch(rules.ids, call["id"], re.DOTALL), place, f"the id {call['id']!r} is not taken")
         called = call[call["type"]]

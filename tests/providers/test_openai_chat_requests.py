@@ -24,6 +24,7 @@ from streamkit.providers.openai_chat import (
     encode_mistral_request,
     encode_openai_request,
     encode_request,
+    encode_thinking_request,
 )
 from streamkit.providers.openai_chat_decoder import OpenAIChatDecoder
 from streamkit.turns import TurnRequest
@@ -275,6 +276,26 @@ def test_a_tool_that_cannot_be_strict_is_told_of_once(caplog: pytest.LogCaptureF
     assert caplog.messages == ["the parameters of free cannot be a strict schema: the model may get them wrong"]
 
 
+@pytest.mark.parametrize(
+    ("reasoning", "sent"),
+    [
+        ((), " "),
+        ((Reasoning("Hm", "trace", {"openai_chat": {"field": "reasoning_content"}}),), "Hm"),
+        ((Reasoning("Hm", "trace", {"openai_chat": {"field": "reasoning"}}),), "Hm"),
+        ((Reasoning("", "trace", {"openai_chat": {"field": "reasoning_content"}}),), " "),
+        ((Reasoning("Hm", "trace", {"anthropic": {"signature": "s"}}),), " "),
+    ],
+)
+def test_servers_that_want_all_reasoning_back_get_some_with_each_message(
+    reasoning: tuple[Reasoning, ...], sent: str
+) -> None:
+    history: History = (user("?"), *reasoning, assistant("a"), ToolCall("c", "f", "{}"), ToolOutput("c", "f", "1"))
+    said = encode_thinking_request(TurnRequest(history), "m")["messages"][1]
+    assert said == {
+        "role": "assistant", "content": "a", "reasoning_content": sent, "tool_calls": [written_call("c")]
+    }  # fmt: skip
+
+
 def test_mistral_is_not_asked_for_what_it_does_not_know() -> None:
     body = encode_mistral_request(TurnRequest((user("hi"),), max_output_tokens=9), "m")
     assert body == {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": True, "max_tokens": 9}
@@ -286,6 +307,8 @@ def test_mistral_is_not_asked_for_what_it_does_not_know() -> None:
         ("https://api.openai.com/v1", encode_openai_request),
         ("https://team.openai.azure.com/openai/v1?api-version=preview", encode_openai_request),
         ("https://api.mistral.ai/v1/", encode_mistral_request),
+        ("https://api.deepseek.com", encode_thinking_request),
+        ("https://api.moonshot.cn/v1", encode_thinking_request),
         ("http://localhost:8080/v1", encode_request),
         ("https://openai.com.example.org/v1", encode_request),
     ],
