@@ -81,7 +81,7 @@ def _blocks_of(item: Item, ids: _CallIds) -> Iterator[Block]:
                 yield _text(text) | (opaque or {})
         case Reasoning() if opaque is not None and "data" in opaque:
             yield {"type": "redacted_thinking"} | opaque
-        case Reasoning(text=text) if opaque is not None:  # of others it would be refused
+        case Reasoning(text=text) if opaque:  # of others it would be refused, and so would what is not signed
             yield {"type": "thinking", "thinking": text} | opaque
         case ToolCall():
             name = legal_name(item.name, NAME_LENGTH)

@@ -239,6 +239,16 @@ def test_the_input_of_a_call_may_be_called_arguments() -> None:
 def test_a_start_that_is_told_twice_begins_one_call() -> None:
     again = [call(input={}), call(input={}), arguments('{"x":1}'), stop(), *end("tool_use")]
     assert [(made.call_id, made.arguments) for made in read(*again).turn.calls] == [("a", '{"x":1}')]
+    thinking = begin(0, "thinking", thinking="", signature="")
+    pieces = [
+        delta(0, "thinking", thinking="Hm"),
+        delta(0, "thinking", thinking="m"),
+        delta(0, "signature", signature="s"),
+    ]
+    said = [begin(1, "text", text=""), text("a", 1)]
+    told_again = items(thinking, pieces[0], thinking, pieces[1], pieces[2], stop(), *said, *said, stop(1))
+    thought = Reasoning("Hmm", "trace", {"anthropic": {"signature": "s"}})
+    assert told_again == (thought, Message("assistant", "aa"))
     without_ids = [call(0, ""), call(0, ""), *end("tool_use")]
     assert len(read(*without_ids).turn.calls) == 2
 

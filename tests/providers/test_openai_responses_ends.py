@@ -51,6 +51,16 @@ def test_the_reason_to_stop_is_told_in_our_words_and_in_theirs(told: dict[str, A
     assert (turn.text, turn.stop_reason, turn.stop_word) == ("a", reason, word)
 
 
+def test_the_last_response_may_stand_beside_its_type_or_alone() -> None:
+    response = {"object": "response", "status": "completed", "output": [call(OBJECT)], "usage": {"input_tokens": 3}}
+    for told in ({"type": "response.completed", **response}, response):
+        turn = read(told).turn
+        assert ([made.arguments for made in turn.calls], turn.usage, turn.stop_reason) == (
+            [OBJECT], Usage(3), "tool_calls",
+        )  # fmt: skip
+    assert read({**response, "status": "incomplete"}).turn.stop_reason == "length"
+
+
 def test_a_turn_without_any_item_is_empty() -> None:
     assert read(completed()).turn.items == ()
 
