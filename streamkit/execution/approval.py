@@ -124,12 +124,12 @@ def problem_of(question: Question, verdict: Verdict) -> str | None:
     return None
 
 
-def meant_instead(given: str, waiting: Mapping[str, ToolCall]) -> str:
-    """What else to say of a verdict that names no call that waits: which one it means, if it gives a call_id.
+def meant_instead(given: str, calls: Mapping[str, ToolCall]) -> str:
+    """What else to say if no call has this execution id: which one is meant, if it is a call_id.
 
-    waiting: by execution id.
+    calls: those that it could be, by execution id.
     """
-    meant = next((execution_id for execution_id, call in waiting.items() if call.call_id == given), None)
+    meant = next((execution_id for execution_id, call in calls.items() if call.call_id == given), None)
     return "" if meant is None else f": that is a call_id, the execution id is {meant}"
 
 

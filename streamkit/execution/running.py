@@ -9,6 +9,7 @@ from types import MappingProxyType
 from ..errors import FlowError, NotRunning
 from ..items import ToolCall
 from ..tool_events import ToolResult
+from .approval import meant_instead
 
 Cancel = Callable[[str], None]
 """Cancels a call, for a reason that the model reads."""
@@ -43,8 +44,9 @@ class Running:
         of the run.
         """
         if execution_id not in self._cancels:
-            known = "has ended" if execution_id in self._results else "is not known"
-            raise NotRunning(f"call {execution_id} {known}")
+            if execution_id in self._results:
+                raise NotRunning(f"call {execution_id} has ended")
+            raise NotRunning(f"call {execution_id} is not known{meant_instead(execution_id, self._calls)}")
         cancel, thread = self._cancels[execution_id]
         if get_ident() != thread:
             raise FlowError(

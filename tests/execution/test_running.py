@@ -170,6 +170,8 @@ async def test_a_verdict_behind_a_cancel_is_refused_at_once() -> None:
     ).open() as events:
         async for event in events:
             if isinstance(event, ApprovalRequested):
+                with pytest.raises(NotRunning, match=r"c is not known: that is a call_id, the execution id is t\.0"):
+                    running.cancel(event.call_id)
                 running.cancel(event.execution_id)
                 assert desk.questions == ()
                 for decide in (desk.allow, desk.deny):
