@@ -1,4 +1,4 @@
-"""What a backend of one's own is made of: `from streamkit.backends import InputStart, run_turn, …`.
+"""What a backend of your own is made of: `from streamkit.backends import InputStart, run_turn, …`.
 
 A `Decoder` says in parts what it reads; `decoded` feeds it the pieces of a body; `run_turn` makes a turn of the parts.
 `TextDelta`, `ReasoningDelta`, `RefusalDelta`, `ProviderTool` and `UnknownItem` are parts as they are.

@@ -111,7 +111,7 @@ class CallInput:
         return [self.move(ToolInputStart(self.call_id, self.name)), *self._release()]
 
     def take_text(self, text: str) -> Sequence[ToolInputEvent]:
-        """The next piece of the arguments. Where the object ends inside of it, it is two pieces."""
+        """The next piece of the arguments. Where the object ends inside it, it is two pieces."""
         if self.in_stride and text and "}" not in text:  # most of the pieces
             self._pieces.append(text)
             return (ToolInputDelta(self.call_id, text),)  # the phase stays as it is: see MOVES

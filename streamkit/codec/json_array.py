@@ -30,7 +30,7 @@ class Place(Enum):
 
     BEFORE = "before the array"
     BETWEEN = "between elements"
-    ELEMENT = "inside of an element"
+    ELEMENT = "inside an element"
     AFTER = "after the array"
 
 
@@ -53,7 +53,7 @@ class JsonArrayDecoder(DecoderOnce):
         self._limit_bytes = limit_bytes
         self._place = Place.BEFORE
         self._after_element = Place.BETWEEN
-        self._depth = 0  # of brackets, inside of an element
+        self._depth = 0  # of brackets, inside an element
         self._in_string = False
         self._after_backslash = False
         self._pieces: list[bytes] = []  # of the element that is not whole yet

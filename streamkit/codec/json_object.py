@@ -19,7 +19,7 @@ import msgspec
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])  # raw: the values are checked, not built
 _TOKENS = re.compile(r'\\.|["{}\[\]]', re.DOTALL)
 _BLANK = re.compile(r"[ \t\r\n]*")
-_SEAM = re.compile(r'\}(?=[ \t\r\n]*["{])')  # inside of one object only its strings have such a place
+_SEAM = re.compile(r'\}(?=[ \t\r\n]*["{])')  # inside one object only its strings have such a place
 
 _NO_STRUCTURE = bytes(each for each in range(256) if each not in b'"[]{}')
 _AS_ARRAYS = bytes.maketrans(b"{}", b"[]")
@@ -133,7 +133,7 @@ def _brackets(text: str) -> bytes:
     if "\\" in text:
         text = text.replace("\\\\", "").replace('\\"', "")
     left = text.encode(errors="replace").translate(_AS_ARRAYS, delete=_NO_STRUCTURE)
-    left = left.replace(b'""', b"")  # strings without brackets, or the seam of two: what is inside of one stays so
+    left = left.replace(b'""', b"")  # strings without brackets, or the seam of two: what is inside one stays so
     return b"".join(left.split(b'"')[::2])
 
 

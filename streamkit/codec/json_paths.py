@@ -60,7 +60,7 @@ class _Text(list[str]):
 
 
 class _Whole:
-    """A value that came whole: no other is put inside of it."""
+    """A value that came whole: no other is put inside it."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -74,7 +74,7 @@ class GrowingObject:
 
     put(path, value), put_text(path, piece, goes_on=...), put_key(key, value) -> the text that comes next; often none.
     Pieces of one string are joined. end() -> the rest of the text; nothing is put after it. All raise DecodeError for
-    values that make no object: one inside of another that is no container, an array with holes.
+    values that make no object: one inside another that is no container, an array with holes.
     """
 
     START = "{"
@@ -156,7 +156,7 @@ class GrowingObject:
             node = node[steps[depth]]
             depth += 1
             if type(node) is not dict or type(next(iter(node))) is not type(steps[depth]):
-                raise DecodeError(f"a value lies inside of another that cannot hold it: {steps[: depth + 1]}")
+                raise DecodeError(f"a value lies inside another that cannot hold it: {steps[: depth + 1]}")
         if type(node.get(steps[depth])) is dict:
             raise DecodeError(f"a value replaces others: {steps}")
         missing = steps[depth:]

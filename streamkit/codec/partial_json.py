@@ -329,7 +329,7 @@ KEY = State("a key", {**_BLANK, '"': PartialJson._open_key})
 COLON = State("a colon", {**_BLANK, ":": PartialJson._expect_value})
 AFTER_FIELD = State("a comma or }", {**_BLANK, ",": PartialJson._expect_key, "}": PartialJson._close_container})
 END = State("nothing more", _BLANK)
-# Inside of these the same reads on, whatever the next character is
+# Inside these the same reads on, whatever the next character is
 KEY_TEXT = State("the rest of a key", {}, PartialJson._read_key)
 TEXT = State("the rest of a string", {}, PartialJson._read_text)
 NUMBER = State("the rest of a number", {}, PartialJson._read_number)

@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 class KnownCalls:
-    """The calls by execution id, those inside of other calls too.
+    """The calls by execution id, those inside other calls too.
 
     started: their last attempts. paused: those that did not start again since.
     """
@@ -80,6 +80,6 @@ def digest(arguments: str) -> str:
 
 
 def _of(records: Mapping[str, R], key: str) -> R | None:
-    """What is known of a call of the turn, which inside of another call is named with the path to it."""
+    """What is known of a call of the turn, which inside another call is named with the path to it."""
     path = f"/{key}"
     return records.get(key) or next((of for named, of in records.items() if named.endswith(path)), None)

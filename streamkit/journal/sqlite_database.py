@@ -90,7 +90,7 @@ class Database(Guarded):
             raise failure(self.path, error) from error
 
     def make_durable(self, durable: bool) -> None:
-        """Whether the transactions to come are synced to the disk before they are done. Not inside of one."""
+        """Whether the transactions to come are synced to the disk before they are done. Not inside one."""
         if self._connection is not None and durable != self._durable:
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             self._durable = durable

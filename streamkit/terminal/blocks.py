@@ -1,6 +1,6 @@
 """What a run has shown until now, as blocks: what is said, and a card for each call. Nothing here knows how it looks.
 
-A `Run` takes events, and a card of a call that runs another run holds a `Run` of its own. Of what is inside of a card
+A `Run` takes events, and a card of a call that runs another run holds a `Run` of its own. Of what is inside a card
 only the last is kept, so that a run of any length takes a bounded room.
 """
 
@@ -100,7 +100,7 @@ class Called:
         return isinstance(self.result, Failure)
 
     def end(self, why: str = "") -> None:
-        """why: what to say of what has not ended inside of it."""
+        """why: what to say of what has not ended inside it."""
         self.stage = "ended"
         if self.inner is not None:
             self.inner.close(why)

@@ -64,7 +64,7 @@ class _PrintsTo(io.TextIOBase):
 
 @contextmanager
 def prints_kept(printed: Printed, file: TextIO) -> Iterator[None]:
-    """Inside of the block the lines go to `printed` that would go to this file, or to a terminal."""
+    """Inside the block the lines go to `printed` that would go to this file, or to a terminal."""
     out, err = _PrintsTo(printed, sys.stdout), _PrintsTo(printed, sys.stderr)
     keeps_out, keeps_err = _is_there(sys.stdout, file), _is_there(sys.stderr, file)
     with redirect_stdout(out if keeps_out else sys.stdout), redirect_stderr(err if keeps_err else sys.stderr):

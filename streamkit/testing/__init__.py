@@ -1,7 +1,7 @@
 """For tests of programs that use streamkit.
 
 A scripted model, the grammar of events, histories that providers take, recorded bodies and their cuts; and what models,
-decoders and journal stores of one's own have to keep.
+decoders and journal stores of your own have to keep.
 """
 
 from .cuts import every_cut

@@ -41,7 +41,7 @@ class Played:
         self._model = model
 
     def play(self, decoder: Decoder, pieces: Iterable[bytes], tools: Iterable[str] = ()) -> Iterator[TurnEvent]:
-        """The events inside of the turn, each as soon as it is known.
+        """The events inside the turn, each as soon as it is known.
 
         tools: the names of the known tools, which decide whether pieces of a name are joined. Raises AssertionError
         where the decoder breaks a rule.

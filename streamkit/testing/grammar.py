@@ -4,7 +4,7 @@
              Available may be followed by one Abandoned(discarded), or Abandoned(retried) before a TurnRestarted
     output   ApprovalRequested? (ToolStarted Intermediate*)* Output, a ToolStarted more only as a later attempt
     link     after Available exactly one of Output, Abandoned, or a verdict that is pending at the end of the run
-             (its own, or one inside of it); after Abandoned never ToolStarted, and an Output, a Failure, only after
+             (its own, or one inside it); after Abandoned never ToolStarted, and an Output, a Failure, only after
              `malformed`
 
 A call may also have output events alone: it was approved in a later run, or executed without a model. What a process

@@ -1,4 +1,4 @@
-"""`check_journal_store`: what must hold of any store of a journal, for stores of one's own."""
+"""`check_journal_store`: what must hold of any store of a journal, for stores of your own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`check_model`: does a model of one's own keep what loops, tools and screens rely on?"""
+"""`check_model`: does a model of your own keep what loops, tools and screens rely on?"""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class AiSdkEncoder:
             return b"" if handle is None else handle(self, event)
         said = self._end_block() + self._leave_step() if type(event) is ToolInputStart else b""
         self._step_has_calls = True
-        if type(event) is Output:  # what was cut off inside of it has no end of its own
+        if type(event) is Output:  # what was cut off inside it has no end of its own
             self._calls.leave(call)
             self._step_has_results = True
             said += self._nested.leave(call.id, "the call around it has ended")

@@ -72,7 +72,7 @@ class NestedParts:
         return self._tell(call, state="output-error", errorText=f"{reason}: {why}")
 
     def leave(self, around: str, why: str) -> bytes:
-        """What is still open inside of a call that has ended."""
+        """What is still open inside a call that has ended."""
         said = b"".join([self._end_text(path) for path in list(self._texts) if around in path])
         for part_id, call in list(self._calls.items()):
             if around in call["path"]:

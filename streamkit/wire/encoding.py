@@ -62,7 +62,7 @@ def frame(payload: Any, number: int | None = None) -> bytes:
 class Values:
     """Values of users as they go out: as JSON knows them, and never longer than a limit.
 
-    of(value) -> JSON to stand inside of a payload. One that is longer is replaced by {"truncated": true, "bytes": its
+    of(value) -> JSON to stand inside a payload. One that is longer is replaced by {"truncated": true, "bytes": its
     length, "head": its first characters}.
     """
 
@@ -108,7 +108,7 @@ def _written(value: Any) -> bytes:
 
 
 def told(error: BaseException) -> tuple[str, str]:
-    """The kind of an error and a sentence about it, for whoever watches: nothing of what is inside of the program."""
+    """The kind of an error and a sentence about it, for whoever watches: nothing of what is inside the program."""
     match error:
         case RunStopped():
             return "stopped", whole(str(error))

@@ -112,7 +112,7 @@ class NativeEncoder:
         said = self._parts.end(path) if type(event) in _BEGINS_SOMETHING_ELSE else []
         if call is None:
             return said + _FRAMES[type(event)](self, event, path)
-        if type(event) is Output:  # what was cut off inside of it has no end of its own
+        if type(event) is Output:  # what was cut off inside it has no end of its own
             said += self._parts.end_inside(call.id)
             for inner in self._calls.leave(call):
                 said += self._call_frames.dropped(inner, _AROUND_HAS_ENDED)

@@ -52,7 +52,7 @@ class CallFrames:
         return [self._unanswered(call, "discarded", "the turn kept no such call") for call in lost]
 
     def unanswered(self, detail: str, around: str | None = None) -> list[Frame]:
-        """Of all malformed calls that have no failure, or of those inside of a call."""
+        """Of all malformed calls that have no failure, or of those inside a call."""
         lost = [call for call, _ in self._malformed.values() if around is None or around in call.path]
         return [self._unanswered(call, "malformed", detail) for call in lost]
 

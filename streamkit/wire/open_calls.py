@@ -99,7 +99,7 @@ class OpenCalls:
         return [call for key, call in self._calls.items() if call.phase in NEVER_RAN and key not in kept]
 
     def leave(self, around: OpenCall) -> list[OpenCall]:
-        """Forget what a call that has ended left open inside of it; those of them that never ran."""
+        """Forget what a call that has ended left open inside it; those of them that never ran."""
         if not around.has_inner_events:
             return []
         inside = {key: call for key, call in self._calls.items() if around.id in call.path}

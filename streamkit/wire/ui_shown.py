@@ -59,7 +59,7 @@ class ShownParts:
             execution_id = execution_ids.get(call.call_id)
             if execution_id is None:
                 return _result_of(results.get(call.call_id), call)
-            if execution_id in conversation.paused:  # nobody was asked about this call, but about one inside of it
+            if execution_id in conversation.paused:  # nobody was asked about this call, but about one inside it
                 return {"state": "input-available"}
             return self._question(call, execution_id)
 
