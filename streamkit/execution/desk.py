@@ -79,6 +79,7 @@ class ApprovalDesk:
         self._early: dict[str, Verdict] = {}
         self._over: dict[str, str] = {}  # what became of the questions that are answered
         self._always: list[Tool[..., Any]] = []
+        self._allowed_along: set[str] = set()  # with another call: whoever sees the question later may allow it, too
         self._closed = False
 
     @property
@@ -129,13 +130,16 @@ class ApprovalDesk:
     ) -> None:
         """The call may run. arguments: what it runs with instead of its own. value: its result, without running.
 
-        always: all calls of this tool may run from now on. early: keep the verdict for a question that is still to
-        come; if it does not fit then, the question is asked anyway. Raises VerdictRefused.
+        always: all calls of this tool may run from now on. Those that wait already are allowed along with this one, and
+        may be allowed once more. early: keep the verdict for a question that is still to come; if it does not fit then,
+        the question is asked anyway. Raises VerdictRefused.
         """
         if not isinstance(given := cast(object, arguments), Mapping | None):
             raise TypeError(f"arguments are all those of the call by name, such as {{'to': 'Bob'}}, not {given!r:.100}")
         # A copy, since what is checked here and what runs have to be the same, whatever the caller does with it.
         verdict = Allow(None if arguments is None else copy.deepcopy(dict(arguments)), value)
+        if execution_id in self._allowed_along and verdict == Allow():
+            return
         waiting = self._question(execution_id, early=early)
         if waiting is None and always:
             raise VerdictRefused(f"nobody asks about {execution_id} yet, so it is not known which tool to allow always")
@@ -167,7 +171,8 @@ class ApprovalDesk:
         """Also what waits already."""
         self._always.append(tool)
         for execution_id, other in tuple(self._open.items()):
-            if self._is_allowed_always(other.question.call.tool):
+            if self._is_allowed_always(other.question.call.tool) and not other.decided.is_set():
+                self._allowed_along.add(execution_id)
                 self._decide(execution_id, Allow())
 
     def _is_allowed_always(self, tool: Tool[..., Any]) -> bool:

@@ -125,6 +125,18 @@ async def test_a_tool_may_be_allowed_for_the_rest_of_the_run() -> None:
     assert (len(asked), sent[-1]) == (2, "Cid")
 
 
+async def test_a_question_that_was_answered_along_with_another_may_be_answered_the_same_way() -> None:
+    desk = ApprovalDesk()
+
+    def answer(desk: ApprovalDesk, event: ApprovalRequested) -> None:
+        desk.allow(event.execution_id, always=True)  # the second question was on its way by then
+        with pytest.raises(VerdictRefused, match="answered already"):
+            desk.deny(event.execution_id)
+
+    await run(desk, ("send", {"to": "Ann"}), ("send", {"to": "Bob"}), answer=answer)
+    assert sorted(sent) == ["Ann", "Bob"]
+
+
 @pytest.mark.parametrize(
     ("verdict", "result"), [({"arguments": {"to": "Bob"}}, "sent to Bob"), ({"value": "by hand"}, "by hand")]
 )
