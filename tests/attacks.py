@@ -21,6 +21,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import trio
+import trio.testing
 
 from streamkit.flows.flow import Flow, Sink, flow
 
@@ -91,9 +92,53 @@ def in_ticks(backend: str, main: Callable[[], Awaitable[None]]) -> None:
 def ticking(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """The test, in ticks on each backend: what strikes at which moment is the same however busy the machine is."""
 
+    return _on_each_backend(test, in_ticks)
+
+
+def unhurried(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """The test, on each backend, in time that stands still while anything happens, and jumps when nothing does.
+
+    For time limits over sockets: which of them strikes is the same on a machine that itself stands still for a while.
+    """
+
+    def run(backend: str, main: Callable[[], Awaitable[None]]) -> None:
+        clock = trio.testing.MockClock(autojump_threshold=QUIET_SECONDS)
+        options = {"clock": clock} if backend == "trio" else {"loop_factory": UnhurriedLoop}
+        anyio.run(main, backend=backend, backend_options=options)
+
+    return _on_each_backend(test, run)
+
+
+QUIET_SECONDS = 0.1
+"""When nothing has happened for so long, nothing will: both ends of each socket are in this process."""
+
+
+class UnhurriedSelector(selectors.DefaultSelector):
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        if timeout is None or timeout <= 0:
+            return super().select(timeout)
+        ready = super().select(QUIET_SECONDS)
+        self.now += 0 if ready else timeout
+        return ready
+
+
+class UnhurriedLoop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self.selector = UnhurriedSelector()
+        super().__init__(self.selector)
+
+    def time(self) -> float:
+        return self.selector.now
+
+
+def _on_each_backend(
+    test: Callable[..., Awaitable[None]], run_on: Callable[[str, Callable[[], Awaitable[None]]], None]
+) -> Callable[..., None]:
     @functools.wraps(test)
     def run(anyio_backend: str, **fixtures: Any) -> None:
-        in_ticks(anyio_backend, functools.partial(test, **fixtures))
+        run_on(anyio_backend, functools.partial(test, **fixtures))
 
     backend = inspect.Parameter("anyio_backend", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = [backend, *inspect.signature(test).parameters.values()]

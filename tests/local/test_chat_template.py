@@ -54,7 +54,10 @@ async def client(weights: Path) -> AsyncIterator[httpx2.AsyncClient]:
     async with (
         local_server(settings, ready_timeout_seconds=60) as server,
         httpx2.AsyncClient(
-            base_url=server.address, headers={"authorization": "Bearer k", "connection": "close"}, trust_env=False
+            base_url=server.address,
+            headers={"authorization": "Bearer k", "connection": "close"},
+            timeout=60,
+            trust_env=False,
         ) as opened,
     ):
         yield opened

@@ -49,7 +49,7 @@ def settings(weights: Path) -> ServerSettings:
 async def test_a_server_answers_on_loopback_and_only_who_has_the_key(settings: ServerSettings) -> None:
     async with (
         local_server(settings, ready_timeout_seconds=GUARD_SECONDS) as server,
-        httpx2.AsyncClient(trust_env=False) as client,
+        httpx2.AsyncClient(timeout=GUARD_SECONDS, trust_env=False) as client,
     ):
         assert server.address.startswith("http://127.0.0.1:")
         assert (await client.get(server.address + "/props")).status_code == 401

@@ -32,6 +32,7 @@ from streamkit.providers.openai_chat_decoder import OpenAIChatDecoder
 from streamkit.testing.grammar import check_grammar
 from streamkit.turns import TurnEvent
 
+from ..attacks import unhurried
 from .asking import (
     DONE,
     HALF_A_CALL,
@@ -146,7 +147,7 @@ async def error_after(said: Say, dialect: Dialect) -> tuple[ModelError, list[Tur
     """The error of a turn, and the events before it."""
     events: list[TurnEvent] = []
     async with serve(said) as server:
-        turn = dialect.model(server, idle_timeout_seconds=0.2).stream_turn(REQUEST)
+        turn = dialect.model(server, idle_timeout_seconds=20).stream_turn(REQUEST)
         with pytest.raises(ModelError) as raised:
             async with turn.open() as opened:
                 async for each in opened:
@@ -182,6 +183,7 @@ def broken_bodies(dialect: Dialect) -> dict[str, tuple[Say, type[ModelError]]]:
 
 @pytest.mark.parametrize("fault", broken_bodies(CHAT))
 @DIALECTS
+@unhurried
 async def test_a_body_that_breaks_is_an_error_that_tells_all(fault: str, dialect: Dialect) -> None:
     said, expected = broken_bodies(dialect)[fault]
     error, events = await error_after(said, dialect)
@@ -266,12 +268,13 @@ async def test_what_is_no_http_is_a_broken_connection(said: bytes) -> None:
     assert str(error).startswith("the connection to 127.0.0.1 broke: ")
 
 
+@unhurried
 async def test_a_refusal_that_never_ends_is_not_waited_for() -> None:
     async def dribble(stream: SocketStream) -> None:
         await stream.send(head(CHUNKED, status="500 Oh") + chunk(b"we are"))
         await hold(stream)
 
-    assert isinstance(await failure_of(dribble, idle_timeout_seconds=0.1), IdleTimeout)
+    assert isinstance(await failure_of(dribble, idle_timeout_seconds=20), IdleTimeout)
 
 
 # Secrets

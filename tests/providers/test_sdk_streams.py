@@ -23,6 +23,7 @@ from streamkit.testing import check_model
 from streamkit.testing.decoders import outcome
 from streamkit.testing.leftovers import nothing_left
 
+from ..calling import GUARD_SECONDS
 from ..streams import recorded_body, recordings
 from .loopback import Say, answer, serve
 
@@ -71,7 +72,7 @@ def client_of(dialect: str, respond: bytes | Callable[[httpx2.Request], httpx2.R
 
     http_client = httpx2.AsyncClient(transport=httpx2.MockTransport(respond if callable(respond) else say))
     make = anthropic.AsyncAnthropic if dialect == "anthropic" else openai.AsyncOpenAI
-    return make(api_key=KEY, http_client=http_client, max_retries=0)
+    return make(api_key=KEY, http_client=http_client, max_retries=0, timeout=GUARD_SECONDS)
 
 
 def turn_of(dialect: str, client: Any, ask: Ask, **options: Any) -> Flow[TurnEvent, Turn]:
@@ -333,8 +334,10 @@ def saying(body: bytes) -> list[Say]:
 
 def loopback_client(dialect: str, url: str) -> Any:
     if dialect == "anthropic":
-        return anthropic.AsyncAnthropic(api_key=KEY, base_url=url.removesuffix("/v1"), max_retries=0)
-    return openai.AsyncOpenAI(api_key=KEY, base_url=url, max_retries=0)
+        return anthropic.AsyncAnthropic(
+            api_key=KEY, base_url=url.removesuffix("/v1"), max_retries=0, timeout=GUARD_SECONDS
+        )
+    return openai.AsyncOpenAI(api_key=KEY, base_url=url, max_retries=0, timeout=GUARD_SECONDS)
 
 
 @all_apis
