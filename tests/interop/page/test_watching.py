@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 from playwright.sync_api import expect
 
 from streamkit import (
@@ -20,6 +22,8 @@ from streamkit import (
     TurnRequest,
     TurnStarted,
     converse,
+    count,
+    streaming_tool,
     tool,
     user,
 )
@@ -112,6 +116,36 @@ def test_text_from_right_to_left_stands_on_the_right(chat: Chat) -> None:
                 "all => all.map((each) => getComputedStyle(each).direction)"
             )
             assert found == expected
+
+
+def test_how_far_a_tool_is_stands_beside_what_it_says(chat: Chat) -> None:
+    shown: list[tuple[dict[str, object], list[str]]] = [
+        ({"speed": 3, "done": 5, "total": 10}, ["5 of 10", "", "50 %"]),
+        ({"progress": 1.0, "total": 4.0, "message": "page 1"}, ["1 of 4", "page 1", "25 %"]),
+        ({"number": 30, "of": 40}, ["30 of 40", "", "75 %"]),
+        ({"totalBytes": 2e6, "bytes": 1e6}, ["1.0 MB of 2.0 MB", "", "50 %"]),
+        ({"percent": 62, "status": "half"}, ["", "half", "62 %"]),
+    ]
+    lines: list[tuple[dict[str, object], str]] = [
+        ({"progress": 7, "total": None, "message": "page 7"}, "page 7"),
+        ({"progress": 8, "total": None}, "8"),
+        ({"done": 1, "total": 0}, "1  0"),
+        ({"subtotal": 3, "done": 1}, "3  1"),
+    ]
+
+    @streaming_tool(reduce=count())
+    async def work(place: int) -> AsyncIterator[object]:
+        """Work."""
+        yield [data for data, _ in (*shown, *lines)][place]
+
+    calls = [call("work", {"place": place}) for place in range(len(shown) + len(lines))]
+    with chat.open(ScriptedModel(calls, ["Done."]), work):
+        chat.say("Work")
+        chat.ends("Answered")
+        for place, (_, figures) in enumerate(shown):
+            expect(chat.card("work").nth(place).locator(".figures > *")).to_have_text(figures)
+        for place, (_, line) in enumerate(lines, len(shown)):
+            expect(chat.card("work").nth(place).locator(".lines div")).to_have_text([line])
 
 
 def test_a_text_looks_the_same_however_it_was_cut(chat: Chat) -> None:
