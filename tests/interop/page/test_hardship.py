@@ -18,7 +18,7 @@ from streamkit import (
 from streamkit.testing import ScriptedModel, call
 
 from ..parts import needs_browser
-from .browsing import MAIL, Chat, Gate, chats, send
+from .browsing import MAIL, Chat, Gate, chats, hang, send
 
 pytestmark = needs_browser
 
@@ -196,6 +196,22 @@ def test_a_cut_of_the_network_is_told_and_nothing_is_lost(chat: Chat) -> None:
         gates[1].open()
         expect(chat.answer).to_have_text("One, two, three.")
         chat.ends("Answered")
+    chat.forgive("ERR_INTERNET_DISCONNECTED")
+
+
+def test_a_stop_that_did_not_reach_the_server_is_told_in_sight(chat: Chat) -> None:
+    with chat.open(ScriptedModel([call("hang")]), hang):
+        chat.say("Hang")
+        expect(chat.card("hang", "running")).to_be_visible()
+        for button in ("Stop", "Stop hang"):
+            chat.page.context.set_offline(True)
+            chat.button(button).click()
+            expect(chat.page.locator("#refused")).to_have_text("The server cannot be reached. Try once more.")
+            chat.page.context.set_offline(False)
+            expect(chat.page.locator("#offline")).not_to_be_visible()
+        chat.button("Stop").click()
+        chat.ends("Stopped")
+        expect(chat.page.locator("#refused")).not_to_be_visible()
     chat.forgive("ERR_INTERNET_DISCONNECTED")
 
 
