@@ -25,7 +25,7 @@ def test_a_call_runs_when_it_is_allowed(chat: Chat) -> None:
         chat.say("Write to Ann")
         card = chat.card("send", "waiting")
         expect(card.locator(".decision p")).to_have_text(
-            ["Send a mail.", "mail.example.org, as you. Does something new each time it runs."]
+            ["Send a mail.", "mail.example.org, as you", "Does something new each time it runs."]
         )
         expect(chat.page.locator("#announcer")).to_have_text("send waits for you to decide.")
         chat.button("Allow").click()

@@ -118,6 +118,18 @@ def test_text_from_right_to_left_stands_on_the_right(chat: Chat) -> None:
             assert found == expected
 
 
+def test_a_list_from_right_to_left_has_its_marks_in_sight(chat: Chat) -> None:
+    chat.page.set_viewport_size({"width": 360, "height": 800})
+    with chat.open(ScriptedModel(["- شكرا\n  - مرحبا\n- Thanks.\n"])):
+        chat.say("Hi")
+        chat.ends("Answered")
+        assert chat.page.locator("#thread").evaluate("all => all.scrollWidth <= all.clientWidth")
+        sides = chat.answer.locator("li").evaluate_all(
+            "all => all.map((each) => [getComputedStyle(each).marginLeft, getComputedStyle(each).marginRight])"
+        )
+        assert sides == [["0px", "22.5px"], ["0px", "45px"], ["22.5px", "0px"]]
+
+
 def test_how_far_a_tool_is_stands_beside_what_it_says(chat: Chat) -> None:
     shown: list[tuple[dict[str, object], list[str]]] = [
         ({"speed": 3, "done": 5, "total": 10}, ["5 of 10", "", "50 %"]),
