@@ -86,7 +86,7 @@ def test_the_marks_of_a_text_become_what_they_stand_for(chat: Chat) -> None:
         chat.say("Talk")
         chat.ends("Answered")
         shown = {
-            "h4": ["Found"],
+            "h3": ["Found"],
             "p": [
                 "A record of three functions, 2 * 3, snake_case_names and 2 * 3 * 4.",
                 "The [end](https://example.org).",
@@ -197,18 +197,46 @@ def test_cards_of_an_inner_run_stand_within_the_card_of_its_call(chat: Chat) -> 
         expect(chat.answer).to_have_text("So it is.")
 
 
-def test_the_value_that_the_model_got_opens_and_closes(chat: Chat) -> None:
-    @tool
-    async def recite() -> str:
-        """Say it all."""
-        return "first line\nlast line"
+@tool
+async def recite() -> str:
+    """Say it all."""
+    return "first line\nlast line"
 
+
+def test_the_value_that_the_model_got_opens_and_closes(chat: Chat) -> None:
     with chat.open(ScriptedModel([call("recite")], ["Done."]), recite):
         chat.say("Recite")
         value = chat.card("recite", "done").locator(".value")
         expect(value.locator("pre")).not_to_be_visible()
         value.locator("summary").click()
         expect(value.locator("pre")).to_have_text("first line\nlast line", use_inner_text=True)
+
+
+def test_what_scrolls_is_reached_with_keys_and_has_a_name(chat: Chat) -> None:
+    text = "| a | b |\n|---|---|\n| c | d |\n\n```\ncode\n```\n"
+    with chat.open(ScriptedModel([call("recite")], [text]), recite):
+        chat.say("Recite")
+        chat.ends("Answered")
+        chat.run.locator("summary").click()
+        for name in ("Table", "Code", "The model got"):
+            expect(chat.page.get_by_role("group", name=name, exact=True)).to_have_attribute("tabindex", "0")
+
+
+def test_a_long_name_leaves_the_state_of_its_call_on_one_line(chat: Chat) -> None:
+    @tool(approval=True)
+    async def delete_everything_that_is_in_the_folder_and_never_ask_again() -> str:
+        """Delete."""
+        return "gone"
+
+    chat.page.set_viewport_size({"width": 360, "height": 800})
+    model = ScriptedModel([call(delete_everything_that_is_in_the_folder_and_never_ask_again.name)])
+    with chat.open(model, delete_everything_that_is_in_the_folder_and_never_ask_again):
+        chat.say("Delete")
+        state = chat.page.locator(".card .state")
+        expect(state).to_have_text("waits for you")
+        assert state.evaluate(
+            "(each) => each.getClientRects()[0].height < 2 * parseFloat(getComputedStyle(each).fontSize)"
+        )
 
 
 def test_the_states_of_a_call_are_in_words_for_who_does_not_see_them(chat: Chat) -> None:
