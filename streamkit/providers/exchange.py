@@ -22,6 +22,10 @@ ERROR_BYTES = 64 * 1024
 REST_SECONDS = 0.25
 """How long to wait, after a turn has ended, for the end of its body: then the connection can be used again."""
 
+_BEFORE_EVENTS = b"\xef\xbb\xbf\r\n"
+_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
+_LONGEST_FIELD = max(_FIELDS, key=len)
+
 NAMES_A_KEY = re.compile("auth|key|token|secret|cookie|password", re.IGNORECASE)
 """The names of what holds one: authorization, x-api-key, x-goog-api-key."""
 
@@ -52,6 +56,17 @@ class Answer:
             raise _failure(error, self.response.request) from error
         await self.response.aclose()  # it was read to its end: the connection can be used again
 
+    async def has_events(self) -> bool:
+        """Whether it begins as server-sent events do. What was looked at is still to be read."""
+        seen: list[bytes] = []
+        while len(start := b"".join(seen).lstrip(_BEFORE_EVENTS)) < len(_LONGEST_FIELD):
+            piece = await anext(self, None)
+            if piece is None:
+                break
+            seen.append(piece)
+        self._pieces = _joined(seen, self._pieces)
+        return start.startswith(_FIELDS)
+
     async def text(self) -> str:
         """The beginning of it, as text."""
         pieces: list[bytes] = []
@@ -81,6 +96,13 @@ class Answer:
             with contextlib.suppress(Exception):
                 async for _ in self._pieces:
                     pass
+
+
+async def _joined(seen: Iterable[bytes], rest: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
+    for piece in seen:
+        yield piece
+    async for piece in rest:
+        yield piece
 
 
 @contextlib.asynccontextmanager
@@ -151,8 +173,8 @@ async def _refuse_what_is_no_stream(answer: Answer, key_hint: str) -> None:
     response = answer.response
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     is_page = kind in ("text/html", "application/xhtml+xml")
-    if response.is_success and not is_page and kind != "application/json":
-        return
+    if response.is_success and not is_page and (kind != "application/json" or await answer.has_events()):
+        return  # some servers say of a stream that it is JSON
     text = await answer.text()
     words = _title(text) if is_page else words_of(parsed(text) or response.reason_phrase)
     if not response.is_success:

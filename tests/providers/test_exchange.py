@@ -94,6 +94,15 @@ async def test_an_answer_that_is_no_stream_says_what_it_is(
     assert (type(raised), str(raised), raised.status) == (error, message, 200)
 
 
+@pytest.mark.parametrize("before", [b"", b"\r\n", b": ping\n\n", b"\xef\xbb\xbf", b"event: a\nid: 1\n"])
+async def test_a_stream_is_read_though_it_is_said_to_be_json(before: bytes) -> None:
+    turn = await run(answer(before + STOP, kind="application/json; charset=utf-8"))
+    assert turn.stop_reason == "stop"
+    pieces = [chunk(bytes([each])) for each in before + STOP]
+    turn = await run(say(head(CHUNKED, kind=JSON), *pieces, chunk(b"")))
+    assert turn.stop_reason == "stop"
+
+
 async def test_an_error_has_the_request_id_and_when_to_ask_again() -> None:
     error = await failure_of(answer(b"", "x-request-id: req_1", "retry-after: 3", status="429 No"))
     assert (error.request_id, error.retry_after, error.status, error.turn) == ("req_1", 3, 429, None)
