@@ -231,13 +231,15 @@ class AnthropicDecoder(DialectDecoder[_Event]):
     # The message around them
 
     def _report_usage(self, told: object, parts: list[Part]) -> None:
-        """Later counts replace earlier ones; what is left out, or is 0 by now, stays as it was."""
+        """Later counts replace earlier ones; what is left out stays as it was, and so does input that is 0 by now."""
         if not isinstance(told, dict):
             return
         details = told.get("output_tokens_details")
         found = {**told, **details} if isinstance(details, dict) else told
         told_now = {key: found[key] for key in (*_COUNTS, "thinking_tokens") if type(found.get(key)) is int}
-        self._counts.update((key, tokens) for key, tokens in told_now.items() if tokens or key not in self._counts)
+        for key, tokens in told_now.items():
+            if tokens or key == "output_tokens" or key not in self._counts:  # of the output only the last count is true
+                self._counts[key] = tokens
         count = self._counts.get
         read, written, cached, stored = (count(key, 0) for key in _COUNTS)
         parts.append(UsageReported(Usage(read + cached + stored, written, cached, count("thinking_tokens", 0))))

@@ -85,6 +85,11 @@ def test_a_count_of_nothing_takes_no_tokens_back() -> None:
     assert turn.usage == Usage(5, 7, 2)
 
 
+def test_of_an_output_that_was_expected_nothing_may_have_come() -> None:
+    start = {"type": "message_start", "message": {"usage": {"input_tokens": 3, "output_tokens": 1}}}
+    assert read(start, *end("refusal", output_tokens=0)).turn.usage == Usage(3, 0)
+
+
 def test_blocks_are_items_in_the_order_in_which_they_began() -> None:
     found = items(
         begin(0, "thinking", thinking="", signature=""),
