@@ -105,7 +105,7 @@ def _written(told: object) -> str:
 
 
 def _status(told: object) -> int | None:
-    for key in ("status_code", "code"):
+    for key in ("status_code", "code", "status"):
         code = told.get(key) if isinstance(told, dict) else None
         if isinstance(code, int | str) and re.fullmatch(r"[45]\d\d", str(code)):
             return int(code)

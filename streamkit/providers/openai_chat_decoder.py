@@ -35,7 +35,7 @@ from .openai_chat_wire import (
     usage_of,
     with_lists_of_calls,
 )
-from .stop_words import graver
+from .stop_words import graver, gravity
 
 _MARK_OF_THOUGHT = {"google": {"thought": True}}
 _OPENS_THOUGHT, _CLOSES_THOUGHT = "<thought>", "</thought>"
@@ -98,8 +98,10 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
         return delta
 
     def _read_end_of_choice(self, choice: Choice, parts: list[Part]) -> None:
-        word = choice.finish_reason
+        word, native = choice.finish_reason, choice.native_finish_reason
         if word and word != "null":
+            if isinstance(native, str) and gravity(native) > gravity(word):  # what is between calls it an end
+                word = native
             self._stop_word = graver(self._stop_word, word)
             self._called_late = False
         _report_usage(choice.usage, parts)
@@ -164,6 +166,7 @@ class OpenAIChatDecoder(DialectDecoder[Chunk]):
     def mend(self, chunk: Chunk) -> None:
         for choice in chunk.choices or ():
             choice.finish_reason = whole(choice.finish_reason)
+            choice.native_finish_reason = whole(choice.native_finish_reason)
             choice.message = whole(choice.message)
             if choice.delta is not None and not choice.index:
                 self._mend_delta(choice.delta)

@@ -58,6 +58,7 @@ class Choice(msgspec.Struct, gc=False):
     delta: Delta | None = None
     message: Any = None  # instead of a delta: from servers that put the whole answer into one event
     finish_reason: str | None = None
+    native_finish_reason: Any = None  # the word of the server behind this one
     index: int | None = None
     usage: Any = None
     error: Any = None  # beside the word for it

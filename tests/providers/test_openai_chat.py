@@ -242,6 +242,24 @@ def test_messages_that_come_one_after_the_other_are_pieces() -> None:
     assert read(*said, STOP).turn.text == "ab"
 
 
+@pytest.mark.parametrize(
+    ("word", "native", "counts"),
+    [
+        ("stop", "MALFORMED_FUNCTION_CALL", "MALFORMED_FUNCTION_CALL"),
+        ("tool_calls", "max_tokens", "max_tokens"),
+        ("tool_calls", "completed", "tool_calls"),
+        ("length", "MAX_TOKENS", "length"),
+        ("stop", None, "stop"),
+        ("stop", 1, "stop"),
+    ],
+)
+def test_the_word_of_the_server_behind_counts_where_it_is_worse(word: str, native: object, counts: str) -> None:
+    end = {"choices": [{"delta": {}, "finish_reason": word, "native_finish_reason": native}]}
+    turn = read(called(), end).turn
+    assert turn.stop_word == counts
+    assert len(turn.calls) == (turn.stop_reason == "tool_calls")
+
+
 def test_null_as_a_text_is_no_reason_to_stop() -> None:
     found = read({"choices": [{"delta": {"content": "a"}, "finish_reason": "null"}]})
     assert isinstance(found.error, IncompleteStream)

@@ -61,6 +61,12 @@ def test_the_last_response_may_stand_beside_its_type_or_alone() -> None:
     assert read({**response, "status": "incomplete"}).turn.stop_reason == "length"
 
 
+def test_an_error_has_the_status_that_stands_beside_it() -> None:
+    found = read({"type": "error", "status": 429, "error": {"message": "slow"}})
+    assert isinstance(found.error, ProviderError)
+    assert (str(found.error), found.error.status) == ("slow", 429)
+
+
 def test_a_turn_without_any_item_is_empty() -> None:
     assert read(completed()).turn.items == ()
 
