@@ -30,10 +30,10 @@ def run() -> int:
         prog="python -m recipes.basic_usage", description="Ask a model that has two tools."
     )
     parser.add_argument("--model", default="local", help="local (the default), scripted, or PROVIDER:NAME")
-    parser.add_argument("question", nargs="?", help="another question than the one about a strawberry")
+    parser.add_argument("question", nargs="?", help="instead of the one about a strawberry")
     options = parser.parse_args()
     if options.model == "scripted" and options.question is not None:
-        parser.error("the script answers its own question only")
+        parser.error("the scripted model answers only its own question")
     return run_program(main, options.model, options.question or QUESTION)
 
 

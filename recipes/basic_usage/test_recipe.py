@@ -68,9 +68,9 @@ def test_what_happens_is_printed() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--model", "nope"], "streamkit: 'nope' is no model"),
-        (["--model", "openai:"], "streamkit: 'openai:' is no model"),
-        (["--model", "scripted", "Why?"], "the script answers its own question only"),
+        (["--model", "nope"], "streamkit: 'nope' is not a model"),
+        (["--model", "openai:"], "streamkit: 'openai:' is not a model"),
+        (["--model", "scripted", "Why?"], "the scripted model answers only its own question"),
     ],
 )
 def test_a_wrong_word_on_the_command_line_is_told_in_one_line(arguments: list[str], says: str) -> None:

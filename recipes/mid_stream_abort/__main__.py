@@ -52,7 +52,7 @@ async def ask(
 
 
 def run() -> int:
-    parser = argparse.ArgumentParser("python -m recipes.mid_stream_abort", description="Stop a run in its middle.")
+    parser = argparse.ArgumentParser("python -m recipes.mid_stream_abort", description="Stop a run in the middle.")
     parser.add_argument("--model", default="local", help="local (the default), scripted, or PROVIDER:NAME")
     options = parser.parse_args()
     return run_program(main, options.model)

@@ -56,9 +56,9 @@ def scripted_second() -> Model:
 
 
 def run() -> int:
-    parser = argparse.ArgumentParser("python -m recipes.model_fallback", description="Go on with another model.")
+    parser = argparse.ArgumentParser("python -m recipes.model_fallback", description="Let the next model take over.")
     parser.add_argument(
-        "--model", default="local", help="the one that goes on: local (the default), scripted, or PROVIDER:NAME"
+        "--model", default="local", help="the model that takes over: local (the default), scripted, or PROVIDER:NAME"
     )
     options = parser.parse_args()
     return run_program(main, options.model)

@@ -85,9 +85,9 @@ async def never_turns(valve: Valve) -> None:
 
 
 def run() -> int:
-    parser = argparse.ArgumentParser("python -m recipes.pause_resume", description="Pause a run, stop it, go on.")
+    parser = argparse.ArgumentParser("python -m recipes.pause_resume", description="Pause a run, stop it, continue it.")
     parser.add_argument("--model", default="local", help="local (the default), scripted, or PROVIDER:NAME")
-    parser.add_argument("file", nargs="?", type=Path, help="where the run is stored; left out: a temporary one")
+    parser.add_argument("file", nargs="?", type=Path, help="where the run is stored; by default a temporary file")
     options = parser.parse_args()
     return run_program(main, options.model, options.file)
 

@@ -20,14 +20,14 @@ from .world import World
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         "python -m recipes.resume_after_crash",
-        description="Kill a run, and let it go on. Without a command: all of it.",
+        description="Kill a run, and continue it. Without a command: all of it.",
     )
     parser.add_argument("--model", default="scripted", help="scripted (the default), local, or PROVIDER:NAME")
     commands = parser.add_subparsers(dest="command")
-    working = commands.add_parser("work", help="begin the run of a folder, or go on with it")
+    working = commands.add_parser("work", help="start the run in a folder, or continue it")
     working.add_argument("folder", type=Path)
-    working.add_argument("--die-after", metavar="DEED", help='be killed after it, such as "lake.jpg, piece 2"')
-    following = commands.add_parser("follow", help="watch the run of a folder from its start, in another terminal")
+    working.add_argument("--die-after", metavar="DEED", help='be killed after this, such as "lake.jpg, piece 2"')
+    following = commands.add_parser("follow", help="watch the run in a folder from its start, in another terminal")
     following.add_argument("folder", type=Path)
     return parser.parse_args()
 

@@ -59,11 +59,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         default="local",
         help="local (a small one on this machine, the default), scripted (none at all), or openai:NAME",
     )
-    parser.add_argument("--base-url", default=OPENAI_URL, help="of another server that speaks like OpenAI's")
+    parser.add_argument("--base-url", default=OPENAI_URL, help="another server that speaks OpenAI's protocol")
     parser.add_argument("--json", action="store_true", help="print each event as a line of JSON")
     options = parser.parse_args(arguments)
     if options.model.startswith("openai:") and options.base_url == OPENAI_URL and not os.environ.get("OPENAI_API_KEY"):
-        parser.error("OPENAI_API_KEY is not in the environment; a server that needs no key is named by --base-url")
+        parser.error("OPENAI_API_KEY is not in the environment; name a server that needs no key with --base-url")
     return options
 
 

@@ -19,12 +19,14 @@ OUTPUT_TOKENS = 300
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m recipes.structured_output", description="Ask a model about books.")
     parser.add_argument("--model", default="local", help="local (the default), scripted, or PROVIDER:NAME")
-    parser.add_argument("--max-tokens", type=int, default=OUTPUT_TOKENS, help="of an answer; one that they cut is none")
-    parser.add_argument("--pydantic", action="store_true", help="with a model of pydantic as the type")
+    parser.add_argument(
+        "--max-tokens", type=int, default=OUTPUT_TOKENS, help="the limit of an answer; a cut one has no value"
+    )
+    parser.add_argument("--pydantic", action="store_true", help="use a pydantic model as the type")
     parser.add_argument("titles", nargs="*", metavar="TITLE", help="the books")
     options = parser.parse_args()
     if options.model == "scripted" and options.titles:
-        parser.error("the script knows its own books only")
+        parser.error("the scripted model knows only its own books")
     options.titles = options.titles or (SCRIPTED_TITLES if options.model == "scripted" else TITLES)
     return options
 

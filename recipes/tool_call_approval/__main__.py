@@ -32,19 +32,19 @@ PROGRAM = "python -m recipes.tool_call_approval"
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(PROGRAM, description="Without a command: decide at the keyboard while it runs.")
     parser.add_argument("--model", default="local", help="local (the default), scripted, or PROVIDER:NAME")
-    parser.add_argument("--wish", help="what the model is asked")
+    parser.add_argument("--wish", help="what to ask the model for")
     commands = parser.add_subparsers(dest="command")
     asking = commands.add_parser("ask", help="run until somebody has to decide, and store the run in a file")
     asking.add_argument("file", type=Path)
-    deciding = commands.add_parser("decide", help="go on with the run in a file")
+    deciding = commands.add_parser("decide", help="continue the run in a file")
     deciding.add_argument("file", type=Path)
     deciding.add_argument("verdict", choices=["allow", "deny"])
-    deciding.add_argument("execution_id", nargs="?", metavar="EXECUTION_ID", help="left out: all that wait")
-    deciding.add_argument("--reason", default="the person said no", help="of a denial; the model reads it")
+    deciding.add_argument("execution_id", nargs="?", metavar="EXECUTION_ID", help="the call; all that wait by default")
+    deciding.add_argument("--reason", default="the person said no", help="why it is denied; the model reads it")
     deciding.add_argument("--arguments", type=json.loads, metavar="JSON", help="run it with these instead of its own")
     options = parser.parse_args()
     if options.model == "scripted" and options.wish:
-        parser.error("the script fulfils its own wish only")
+        parser.error("the scripted model knows only its own wish")
     if getattr(options, "arguments", None) is not None and (options.verdict == "deny" or not options.execution_id):
         parser.error("--arguments goes with allow and an EXECUTION_ID")
     return options

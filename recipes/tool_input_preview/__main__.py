@@ -30,12 +30,12 @@ WISHES = (
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m recipes.tool_input_preview", description="Watch a model write files.")
     parser.add_argument("--model", default="local", help="local (the default), scripted, or PROVIDER:NAME")
-    parser.add_argument("--folder", type=Path, help="where the files go; left out: into a temporary one")
-    parser.add_argument("--max-tokens", type=int, help="of a turn; a call that they cut goes nowhere")
+    parser.add_argument("--folder", type=Path, help="where the files go; by default a temporary folder")
+    parser.add_argument("--max-tokens", type=int, help="the limit of a turn; a call that it cuts is dropped")
     parser.add_argument("wishes", nargs="*", metavar="WISH", help="what to write")
     options = parser.parse_args()
     if options.model == "scripted" and options.wishes:
-        parser.error("the script fulfils its own wishes only")
+        parser.error("the scripted model knows only its own wishes")
     return options
 
 

@@ -23,8 +23,8 @@ from .scripted import Scripted
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m recipes.web_chat", description="Watch and steer runs on a web page.")
     parser.add_argument("--model", default="local", help="local (the default), scripted, or PROVIDER:NAME")
-    parser.add_argument("--port", type=int, default=8000, help="of 127.0.0.1; 0 takes a free one (default: 8000)")
-    parser.add_argument("--folder", type=Path, help="where the tools write; left out: a temporary one")
+    parser.add_argument("--port", type=int, default=8000, help="on 127.0.0.1; 0 takes a free one (default: 8000)")
+    parser.add_argument("--folder", type=Path, help="where the tools write; by default a temporary folder")
     return parser.parse_args()
 
 
