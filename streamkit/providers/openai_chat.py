@@ -6,6 +6,7 @@ Source: the API reference of OpenAI, "Create chat completion".
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Unpack
 from urllib.parse import urlsplit
 
@@ -13,7 +14,7 @@ from ..items import ToolSpec
 from ..turns import TurnRequest
 from .model import Model
 from .openai_chat_decoder import OpenAIChatDecoder
-from .openai_chat_messages import MISTRAL, MOST, OPENAI, THINKING, Server, messages_of
+from .openai_chat_messages import MISTRAL, MOST, ONLY_ITS_OWN, OPENAI, THINKING, Server, messages_of
 from .openai_schema import schema_name, strict_schema
 from .options import HttpOptions
 from .requests import bearer, endpoint, say_once
@@ -57,6 +58,8 @@ def encode_for(base_url: str) -> Encode:
         return encode_openai_request
     if host in THINKING_HOSTS:
         return encode_thinking_request
+    if host in ONLY_ITS_OWN:
+        return partial(_encode, server=ONLY_ITS_OWN[host])
     return encode_mistral_request if host == "api.mistral.ai" else encode_request
 
 

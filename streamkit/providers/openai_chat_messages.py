@@ -47,6 +47,12 @@ NOT_TOLD = " "
 MOST = Server()
 THINKING = Server(wants_reasoning="reasoning_content")
 """DeepSeek and Moonshot."""
+ONLY_ITS_OWN = {
+    "api.groq.com": Server(takes_back=("reasoning",)),
+    "api.cerebras.ai": Server(takes_back=("reasoning",)),
+    "api.fireworks.ai": Server(takes_back=("reasoning_content",)),
+}
+"""By host, servers that refuse what another one wanted back."""
 OPENAI = Server(
     lambda call_id: legal_id(call_id, OPENAI_ID), takes_back=(), token_limit="max_completion_tokens"
 )  # fmt: skip

@@ -140,7 +140,7 @@ def _image(image: Image) -> dict[str, Any]:
 def _said_by_model(items: list[Item], ids: CallIds) -> list[dict[str, Any]]:
     """The items of the model; without ids where reasoning is missing, since OpenAI would look for it.
 
-    Reasoning that nothing follows is left out: OpenAI refuses it.
+    Reasoning that nothing follows is left out, and so are its status and what of it is null: OpenAI refuses them.
     """
     written: list[dict[str, Any]] = []
     keeps_ids = True
@@ -152,13 +152,14 @@ def _said_by_model(items: list[Item], ids: CallIds) -> list[dict[str, Any]]:
             case ToolCall():
                 written.append(_call(item, ids, known))
             case Reasoning() if known.get("encrypted_content") or known.get("content"):
-                written.append(known)
+                told = {key: value for key, value in known.items() if key != "status" and value is not None}
+                written.append({"summary": [], **told})
             case Reasoning() if known:
                 keeps_ids = False
             case ProviderTool() if known:
                 written.append(known)
-            case UnknownItem(item=dict(told), dialect="openai_responses"):
-                written.append(told)
+            case UnknownItem(item=dict(unknown), dialect="openai_responses"):
+                written.append(unknown)
     while written and written[-1].get("type") == "reasoning":
         written.pop()
     return written if keeps_ids else [_without_id(item) for item in written]

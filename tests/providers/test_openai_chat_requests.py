@@ -317,6 +317,25 @@ def test_each_server_is_asked_in_its_own_way(base_url: str, encode: Encode) -> N
     assert encode_for(base_url) is encode
 
 
+@pytest.mark.parametrize(
+    ("base_url", "fields"),
+    [
+        ("https://api.groq.com/openai/v1", {"reasoning"}),
+        ("https://api.cerebras.ai/v1", {"reasoning"}),
+        ("https://api.fireworks.ai/inference/v1", {"reasoning_content"}),
+    ],
+)
+def test_a_server_that_refuses_what_others_want_back_gets_only_its_own(base_url: str, fields: set[str]) -> None:
+    sent: set[str] = set()
+    for known in ({"field": "reasoning"}, {"field": "reasoning_content"}, {"reasoning_details": [{"text": "Hm"}]}):
+        call = ToolCall("c", "f", "{}", opaque={"openai_chat": {"extra_content": {"google": {}}}})
+        history = (user("?"), Reasoning("Hm", "trace", {"openai_chat": known}), call, ToolOutput("c", "f", "1"))
+        said = encode_for(base_url)(TurnRequest(history), "m")["messages"][1]
+        assert said["tool_calls"] == [written_call("c")]
+        sent |= said.keys()
+    assert sent == {"role", "content", "tool_calls"} | fields
+
+
 @pytest.mark.parametrize("case", cases("stream_openai_chat.json"))
 def test_what_a_case_wants_sent_back_is_sent(case: dict[str, Any]) -> None:
     wanted = case["expect"].get("replay", [])

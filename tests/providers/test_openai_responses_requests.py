@@ -240,6 +240,12 @@ def test_plain_reasoning_goes_back_to_who_gave_it() -> None:
     assert sent(*read(done(thought), text("a", 1), completed()).turn.items) == [thought, written("a")]
 
 
+def test_of_reasoning_no_status_goes_back_and_nothing_that_is_null() -> None:
+    known = {"type": "reasoning", "id": "rs_1", "encrypted_content": "x"}
+    told = {**known, "status": "completed", "content": None, "summary": None}
+    assert sent(*read(done(told), text("a", 1), completed()).turn.items) == [{**known, "summary": []}, written("a")]
+
+
 def test_reasoning_that_nothing_follows_is_left_out() -> None:
     thought = reasoning(id="rs_1", encrypted_content="x")
     turn = read(done(thought), incomplete({"reason": "max_output_tokens"}, thought)).turn
