@@ -71,7 +71,7 @@ def _check_block(block: JsonObject, role: str, place: str) -> None:
         case "tool_use":
             demand(_ID.fullmatch(block["id"]), place, f"the id {block['id']!r} is not taken")
             demand(_NAME.fullmatch(block["name"]), place, f"the name {block['name']!r} is not taken")
-            demand(isinstance(block["input"], dict), place, "the input of a call is no object")
+            demand(isinstance(block["input"], dict), place, "the input of a call is not an object")
         case "thinking":
             demand(block.get("signature"), place, "thinking without a signature")
             demand("cache_control" not in block, place, "thinking cannot be marked for the cache")
@@ -92,7 +92,7 @@ def _check_result(block: JsonObject, place: str) -> None:
 
 def _check_results(blocks: list[JsonObject], calls: list[str], place: str) -> None:
     results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
-    demand(sorted(results) == sorted(calls), place, f"results of {results} behind calls {calls}: one for each")
+    demand(sorted(results) == sorted(calls), place, f"one result for each of the calls {calls}, not {results}")
     first = [block["type"] for block in blocks[: len(results)]]
     demand(set(first) <= {"tool_result"}, place, "results come first in their message")
 

@@ -125,7 +125,7 @@ def _end_in(parts: Sequence[Part]) -> bool:
     """Whether the end of the turn is among these parts; nothing may come behind it."""
     ends = [at for at, part in enumerate(parts) if isinstance(part, Finished | Failed)]
     last = len(parts) - 1
-    check(ends in ([], [last]), f"behind {type(parts[ends[0]]).__name__ if ends else ''} come more parts: {parts}")
+    check(ends in ([], [last]), f"after {type(parts[ends[0]]).__name__ if ends else ''} come more parts: {parts}")
     return bool(ends)
 
 

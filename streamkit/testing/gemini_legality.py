@@ -29,9 +29,9 @@ def check_contents(body: JsonObject, *, signs: bool) -> None:
     role, has_results = "model", False  # of the content before
     for number, content in enumerate(contents):
         place = f"contents[{number}]"
-        demand(content["role"] in ("user", "model"), place, f"{content['role']!r} is no role")
+        demand(content["role"] in ("user", "model"), place, f"{content['role']!r} is not a role")
         in_turn = content["role"] != role or (role == "user" and has_results)
-        demand(in_turn, place, "user and model speak in turn, the user first; behind results the user may go on")
+        demand(in_turn, place, "user and model speak in turn, the user first; after results the user may go on")
         demand(content["parts"], place, "a content without parts")
         for part in content["parts"]:
             _check_part(part, place)
@@ -53,13 +53,15 @@ def _check_part(part: JsonObject, place: str) -> None:
     demand(not empty, place, "a text that is empty")
     if "functionCall" in part:
         demand(part["functionCall"].get("name"), place, "a call without a name")
-        demand(isinstance(part["functionCall"].get("args", {}), dict), place, "the arguments of a call are no object")
+        demand(
+            isinstance(part["functionCall"].get("args", {}), dict), place, "the arguments of a call are not an object"
+        )
     if "functionResponse" in part:
-        demand(isinstance(part["functionResponse"]["response"], dict), place, "a response is no object")
+        demand(isinstance(part["functionResponse"]["response"], dict), place, "a response is not an object")
 
 
 def _check_results(results: list[JsonObject], calls: list[JsonObject], place: str) -> None:
-    demand(len(results) == len(calls), place, f"{len(results)} responses behind {len(calls)} calls")
+    demand(len(results) == len(calls), place, f"as many responses as calls, not {len(results)} for {len(calls)}")
     called, answered = ([(each["name"], each.get("id")) for each in told] for told in (calls, results))
     demand(called == answered, place, f"the responses {answered} do not answer the calls {called}, in their order")
 

@@ -111,7 +111,7 @@ def _check_output(output: ToolOutput, waiting: list[ToolCall], place: str) -> No
 def _check_call(call: ToolCall, waiting: list[ToolCall], place: str) -> None:
     demand(call.call_id and call.name, place, "a call without an id, or without a name")
     demand(all(other.call_id != call.call_id for other in waiting), place, f"two calls have the id {call.call_id}")
-    demand(call.custom or is_object(call.arguments), place, f"the arguments of {call.call_id} are no JSON object")
+    demand(call.custom or is_object(call.arguments), place, f"the arguments of {call.call_id} are not a JSON object")
 
 
 def _check_said(said: list[Item], place: str) -> None:

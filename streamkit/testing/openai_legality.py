@@ -52,17 +52,17 @@ def check_chat(body: JsonObject, rules: ChatRules = MOST) -> None:
     before = ""
     for number, message in enumerate(body["messages"]):
         place, role = f"messages[{number}]", message.get("role")
-        demand(role in ("system", "user", "assistant", "tool"), place, f"{role!r} is no role")
+        demand(role in ("system", "user", "assistant", "tool"), place, f"{role!r} is not a role")
         if role == "tool":
             demand(message["tool_call_id"] in waiting, place, "a result of no call of the message before")
             waiting.remove(message["tool_call_id"])
             demand(isinstance(message.get("content"), str | list), place, "a result has content")
         else:
-            demand(not waiting, place, f"the calls {waiting} have no result right behind them")
+            demand(not waiting, place, f"the calls {waiting} have no result right after them")
         if role in ("user", "system"):
             demand(isinstance(message.get("content"), str | list), place, "a message has content")
             is_early = rules.answers_first and before == "tool"
-            demand(not is_early, place, f"the role {role} behind a result: the model speaks first")
+            demand(not is_early, place, f"the role {role} after a result: the model speaks first")
         if role == "assistant":
             waiting = _check_answer(message, place, rules)
             demand(not (rules.each_id_once and used & set(waiting)), place, "an id that an earlier call has")
@@ -84,7 +84,7 @@ def _check_answer(message: JsonObject, place: str, rules: ChatRules) -> list[str
         called = call[call["type"]]
         demand(NAME.fullmatch(called["name"]), place, f"the name {called['name']!r} is not taken")
         if call["type"] == "function":
-            demand(is_object(called["arguments"]), place, f"the arguments of {call['id']} are no JSON object")
+            demand(is_object(called["arguments"]), place, f"the arguments of {call['id']} are not a JSON object")
     ids = [call["id"] for call in calls or ()]
     demand(len(set(ids)) == len(ids), place, "two calls have one id")
     return ids
@@ -137,7 +137,7 @@ def _check_call(item: JsonObject, place: str) -> None:
     demand(0 < len(item["call_id"]) <= _CALL_ID_LENGTH, place, f"a call_id has 1 to {_CALL_ID_LENGTH} characters")
     demand(NAME.fullmatch(item["name"]), place, f"the name {item['name']!r} is not taken")
     if item["type"] == "function_call":
-        demand(is_object(item["arguments"]), place, "the arguments are no JSON object")
+        demand(is_object(item["arguments"]), place, "the arguments are not a JSON object")
 
 
 def _check_content(content: Any, place: str) -> None:

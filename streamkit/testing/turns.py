@@ -138,7 +138,9 @@ def _check_call(call: ToolCall, events: Sequence[ToolInputEvent], failed: bool) 
         wanted = [[call.abandoned], ["malformed"]] if failed else [[call.abandoned]]
     check(reasons in wanted, f"{which} was abandoned as {reasons}, but the turn says {wanted[0]}")
     if available and not call.custom:
-        check(_is_object(call.arguments), f"{which} became available, but is no JSON object: {_short(call.arguments)}")
+        check(
+            _is_object(call.arguments), f"{which} became available, but is not a JSON object: {_short(call.arguments)}"
+        )
 
 
 def _check_encodes(events: Sequence[TurnEvent], turn: Turn) -> None:

@@ -206,7 +206,7 @@ WRONG_EVENTS: dict[str, tuple[Callable[[str], list[TurnEvent]], str]] = {
             delta=ToolInputDelta("c1", "1"),
             available=ToolInputAvailable("c1", "1"),
         ),
-        "call c1 became available, but is no JSON object: '1'",
+        "call c1 became available, but is not a JSON object: '1'",
     ),
     "never ended": (lambda turn_id: calls(turn_id, available=None), "at the end call c1 is being written"),
     "never announced": (
@@ -526,7 +526,7 @@ class Going(Lines):
         (Splitting, LINES, r"cut into \d+ pieces, the body is another one: it has 0 events instead of 4"),
         (Endless, b"say Hi\n", "neither came"),
         (Guessing, b"call read {}\nend\n", r"ends after 0 bytes: the calls \['g'\] may run, though the whole body has"),
-        (Going, LINES, "behind Finished come more parts"),
+        (Going, LINES, "after Finished come more parts"),
     ],
     ids=["cuts", "no end", "guesses", "goes on"],
 )
