@@ -122,12 +122,19 @@ class Conversation(msgspec.Struct, frozen=True):
 
         Raises HistoryError while another turn is unsettled.
         """
-        if self.turn is not None:
-            raise HistoryError(f"turn {self.turn.turn_id} is not settled: it has pending calls")
+        self._check_settled()
         used = msgspec.structs.replace(
             self.used, turns=self.used.turns + 1, tokens=self.used.tokens + _tokens(turn.usage)
         )
         return Conversation(self.history, turn, (), self.turns + 1, self.usage + turn.usage, used=used)
+
+    def _check_settled(self) -> None:
+        if self.turn is not None:
+            names = ", ".join(call.name for call in self.waiting.values())
+            raise HistoryError(
+                f"turn {self.turn.turn_id} is not settled: its calls of {names} wait; go on with from_verdicts(…), or"
+                " give their results to settle"
+            )
 
     def settle(self, results: Sequence[ToolResult]) -> Conversation:
         """The state after results for calls that wait; the turn stays unsettled while one of its calls has none.
@@ -185,8 +192,7 @@ class Conversation(msgspec.Struct, frozen=True):
 
         Raises HistoryError while a turn is unsettled.
         """
-        if self.turn is not None:
-            raise HistoryError(f"turn {self.turn.turn_id} is not settled: it has pending calls")
+        self._check_settled()
         if strange := next((item for item in items if not isinstance(item, Tagged)), None):
             raise TypeError(f"say takes items, such as user('…'), not a {type(strange).__name__}")
         return msgspec.structs.replace(self, history=self.history + items, ended=None, used=Used())
