@@ -184,6 +184,12 @@ def test_what_steers_no_run_is_named_before_a_model_is_asked(option: dict[str, A
         _ = converse(ScriptedModel(["Hi"]), KIT, GO, **option)
 
 
+def test_a_history_in_place_of_a_request_is_named_at_once() -> None:
+    asked: Any = GO
+    with pytest.raises(TypeError, match=r"request is a TurnRequest, .* not a tuple"):
+        _ = converse(ScriptedModel(["Hi"]), Toolkit(), GO, request=asked)
+
+
 # What waits
 
 

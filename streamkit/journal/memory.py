@@ -18,7 +18,7 @@ LIMIT_BYTES = 256 * 1024 * 1024
 
 
 def memory_journal(*, events: bool = True, redact: Redact | None = None, limit_bytes: int = LIMIT_BYTES) -> Journal:
-    """A journal in memory, which is gone with its process. events, redact: see Journal.
+    """A journal in memory: what is written is gone with it. events, redact: see Journal.
 
     limit_bytes: when more is written, runs that nobody drives are forgotten, beginning with those quiet for longest.
     """

@@ -86,7 +86,7 @@ def app(
     time. A run belongs to the user who started it, and is unknown to others. Without `authenticate`, whoever has the id
     of a run may watch and steer it; ids cannot be guessed.
 
-    journal: where runs are written down. Then a run can be watched by several clients, and again, and continues after
+    journal: where runs are written down. Then a run can be watched by several clients, and again, and be resumed after
     its process died. A verdict on a run that ended with "pending" is kept there, too, for `{"after": id}`: it survives
     a restart, and all who share the journal see it. Arguments or a value that come with a verdict are kept only in
     memory if the journal has `redact=`. resumable: a run goes on when its client leaves; otherwise it is cancelled
