@@ -6,7 +6,6 @@ Source: the API reference of Anthropic, "Create a message", "Prompt caching", "S
 
 from __future__ import annotations
 
-import json
 import os
 from functools import partial
 from typing import Any, Unpack
@@ -19,6 +18,7 @@ from .anthropic_messages import messages_of
 from .anthropic_schema import strict_schema
 from .model import Model
 from .options import HttpOptions
+from .requests import ask_for_json
 from .tool_schema import object_schema
 
 ANTHROPIC_URL = "https://api.anthropic.com"
@@ -26,7 +26,6 @@ API_VERSION = "2023-06-01"
 OUTPUT_TOKENS = 32_000
 """The limit where a request names none, which this API wants. All its models may write so much, thinking included."""
 
-ASK_FOR_JSON = "Answer with JSON alone, without a fence around it. It fits this JSON Schema:"
 NOT_THERE = "Was called before, and cannot be called now."
 CACHED = {"cache_control": {"type": "ephemeral"}}
 
@@ -68,7 +67,7 @@ def encode_request(
 def _system(request: TurnRequest, *, is_schema_said: bool) -> list[dict[str, Any]]:
     said = [request.instructions or ""]
     if request.output is not None and is_schema_said:
-        said.append(f"{ASK_FOR_JSON}\n{json.dumps(request.output, ensure_ascii=False)}")
+        said.append(ask_for_json(request.output))
     return [{"type": "text", "text": text} for text in said if text.strip()]
 
 

@@ -18,7 +18,7 @@ from .gemini_decoder import GeminiDecoder
 from .gemini_schema import gemini_schema
 from .model import Model
 from .options import HttpOptions
-from .requests import arguments_object, base64_of, images_of_results, in_order, say_once
+from .requests import arguments_object, ask_for_json, base64_of, images_of_results, in_order, say_once
 
 GEMINI_URL = "https://generativelanguage.googleapis.com/v1beta"
 NO_SIGNATURE = "skip_thought_signature_validator"
@@ -35,18 +35,24 @@ def encode_request(request: TurnRequest, model: str) -> JsonObject:
 
     Of reasoning only what is signed goes back. `reasoning_effort` is a level such as "low", or the number of tokens
     that older models want. `extra` is joined to the body: objects key by key, and its tools stand beside ours, since
-    that is how tools that the provider runs itself are asked for.
+    that is how tools that the provider runs itself are asked for. output: older models refuse a schema beside tools;
+    they are told of it.
     """
-    body: JsonObject = {"contents": _contents(request, model)}
-    if request.instructions:
-        body["systemInstruction"] = {"parts": [{"text": request.instructions}]}
+    is_old = _BEFORE_GEMINI_3.fullmatch(model) is not None
+    is_schema_refused = is_old and bool(request.tools or (request.extra or {}).get("tools"))
+    body: JsonObject = {"contents": _contents(request, is_old=is_old)}
+    said = [request.instructions] if request.instructions else []
+    if request.output is not None and is_schema_refused:
+        said.append(ask_for_json(request.output))
+    if said:
+        body["systemInstruction"] = {"parts": [{"text": text} for text in said]}
     if request.tools:
         body["tools"] = [{"functionDeclarations": [_tool(spec) for spec in request.tools]}]
         if choice := _tool_choice(request):
             body["toolConfig"] = {"functionCallingConfig": choice}
         if request.parallel_calls is False:
             say_once("Gemini cannot be told to make one call at a time: parallel_calls=False has no effect")
-    if config := _generation_config(request):
+    if config := _generation_config(request, None if is_schema_refused else request.output):
         body["generationConfig"] = config
     return _joined(body, request.extra or {})
 
@@ -84,7 +90,7 @@ def _tool_choice(request: TurnRequest) -> JsonObject:
     return {"mode": "ANY", "allowedFunctionNames": [request.tool_choice]}
 
 
-def _generation_config(request: TurnRequest) -> JsonObject:
+def _generation_config(request: TurnRequest, output: JsonObject | None) -> JsonObject:
     wishes: JsonObject = {
         "maxOutputTokens": request.max_output_tokens,
         "temperature": request.temperature,
@@ -92,9 +98,9 @@ def _generation_config(request: TurnRequest) -> JsonObject:
         "thinkingConfig": None if request.reasoning_effort is None else _thinking(request.reasoning_effort),
     }
     config = {key: wish for key, wish in wishes.items() if wish is not None}
-    if request.output is not None:
+    if output is not None:
         config["responseMimeType"] = "application/json"
-        config["responseJsonSchema"] = gemini_schema(request.output)
+        config["responseJsonSchema"] = gemini_schema(output)
     return config
 
 
@@ -109,13 +115,12 @@ def _thinking(effort: str) -> JsonObject:
 # What was said
 
 
-def _contents(request: TurnRequest, model: str) -> list[JsonObject]:
+def _contents(request: TurnRequest, *, is_old: bool) -> list[JsonObject]:
     """Contents of user and model in turn, the user first, as the provider wants them.
 
     Nothing stands beside results: to that the newer models say nothing, or refuse it. So what the person says behind
     them is a content of its own, which is taken.
     """
-    is_old = _BEFORE_GEMINI_3.fullmatch(model) is not None
     runs = list(in_order(request.history))
     asked = max((number for number, (speaker, _) in enumerate(runs) if speaker == "user"), default=-1)
     contents: list[JsonObject] = []

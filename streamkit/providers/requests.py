@@ -106,6 +106,12 @@ def arguments_object(call: ToolCall) -> dict[str, Any]:
     return {"input": call.arguments}
 
 
+def ask_for_json(schema: dict[str, Any]) -> str:
+    """What a model is told where its provider cannot hold it to a schema."""
+    wish = "Answer with JSON alone, without a fence around it. It fits this JSON Schema:"
+    return f"{wish}\n{json.dumps(schema, ensure_ascii=False)}"
+
+
 def images_of_results(results: list[Item]) -> list[Message]:
     """The images of a run of results, as a message of the person: for providers whose results hold text alone."""
     outputs = [item for item in results if type(item) is ToolOutput and item.images]

@@ -5,6 +5,7 @@ import json
 import logging
 from typing import Any
 
+import msgspec
 import pytest
 
 from streamkit.errors import ProviderError
@@ -73,6 +74,20 @@ def assert_accepted(body: dict[str, Any]) -> None:
 
 def test_a_plain_request_holds_nothing_that_was_not_asked_for() -> None:
     assert body_of(TurnRequest((user("hi"),))) == {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+
+
+@pytest.mark.parametrize("own_tools", [True, False])
+def test_older_models_are_told_of_a_schema_that_they_refuse_beside_tools(own_tools: bool) -> None:
+    request = TurnRequest((user("hi"),), output={"type": "object"}, instructions="Be brief.")
+    changes: dict[str, Any] = {"tools": (SPEC,)} if own_tools else {"extra": {"tools": [{"googleSearch": {}}]}}
+    with_tools = msgspec.structs.replace(request, **changes)
+    old, new = (encode_request(with_tools, model) for model in ("gemini-2.5-flash", "gemini-3-pro"))
+    assert "generationConfig" not in old
+    said = [part["text"] for part in old["systemInstruction"]["parts"]]
+    assert (said[0], said[1].endswith('\n{"type": "object"}')) == ("Be brief.", True)
+    for body in (new, encode_request(request, "gemini-2.5-flash")):
+        assert body["generationConfig"]["responseJsonSchema"] == {"type": "object"}
+        assert body["systemInstruction"] == {"parts": [{"text": "Be brief."}]}
 
 
 def test_all_wishes_are_written() -> None:
