@@ -145,7 +145,7 @@ async def test_start_that_gives_no_flow_says_so() -> None:
     async def start(run: RunRequest) -> None:
         """No flow."""
 
-    with pytest.raises(TypeError, match="plain function that gives a Flow"):
+    with pytest.raises(TypeError, match="plain function that returns a Flow"):
         await post(app(start), "/runs", {"message": "Hi"})  # type: ignore[arg-type]
 
 
