@@ -21,6 +21,7 @@ from ..journal.journals import Journal
 from ..journal.log import RunLog
 from ..wire.encoding import Encoder
 from .afterwards import Afterwards
+from .body import Body
 from .ended import Ended
 from .late_verdicts import LateVerdicts
 from .replay import Replaying, replayed, standing_of
@@ -175,3 +176,8 @@ class _OwnRun(FlowResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._live.entered(self._run):
             await super().__call__(scope, receive, send)
+
+    async def _drain(self, body: Body) -> bytes:
+        last = await super()._drain(body)
+        self._live.leave(self._run)
+        return last

@@ -94,6 +94,7 @@ def replayed(journal: Journal, run_id: str, over: anyio.Event | None = None) -> 
         standing = None
         if over is not None:
             await _forward_until(over.wait, out, followed)
+            await over.wait()  # whoever reads of its end may speak on at once
         elif (standing := await standing_of(journal, run_id)) is not None and standing.how is None:
             await _forward_until(partial(_until_it_is_left, journal.store, run_id), out, followed)
             standing = None

@@ -125,6 +125,7 @@ class LiveRuns:
         self._max_runs = max_runs
         self._max_user_runs = math.inf if max_user_runs is None else max_user_runs
         self._runs: dict[str, Run] = {}
+        self._entered: set[Run] = set()  # those, and those that are found no more but not over
         self._count_of: dict[bytes, int] = {}  # by owner; those who have none are not in it
 
     @property
@@ -133,7 +134,7 @@ class LiveRuns:
 
     async def stop_all(self, reason: str) -> None:
         """Stop the runs, and wait until they are over."""
-        runs = [*self._runs.values()]
+        runs = [*self._entered]
         for run in runs:
             run.stop(reason)
         for run in runs:
@@ -150,14 +151,22 @@ class LiveRuns:
         if before >= self._max_user_runs:
             raise HTTPException(429, "too many runs of yours are active at the moment", LATER)
         self._runs[run.run_id] = run
+        self._entered.add(run)
         self._count_of[run.owner] = before + 1
         self.ended.forget(run.run_id)
         try:
             yield
         finally:
-            del self._runs[run.run_id]
-            if (left := self._count_of.pop(run.owner) - 1) > 0:
-                self._count_of[run.owner] = left
+            self.leave(run)
+            self._entered.remove(run)
             run.over.set()
-            if run.ended is not None:
-                self.ended.put(run.run_id, run.ended)
+
+    def leave(self, run: Run) -> None:
+        """It is found, and counted, no more: whoever reads of its end may speak on. Nothing happens the second time."""
+        if self._runs.get(run.run_id) is not run:
+            return
+        del self._runs[run.run_id]
+        if (left := self._count_of.pop(run.owner) - 1) > 0:
+            self._count_of[run.owner] = left
+        if run.ended is not None:
+            self.ended.put(run.run_id, run.ended)
