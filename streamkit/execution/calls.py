@@ -31,7 +31,7 @@ from .limits import Limits, TimedOut, rest_while_people_decide
 
 logger = logging.getLogger("streamkit")
 
-_PACKAGE = os.path.dirname(__file__) + os.sep
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 _RUN_EVENTS = frozenset(get_args(RunEvent))
 
@@ -86,13 +86,13 @@ async def _run_tool(tool: Tool[..., Any], context: ToolContext[Any], sink: ToolS
         returned = await sink.forward(returned)
     elif isinstance(returned, AsyncIterable | Iterator):
         if not reduces:
-            raise TypeError(f"{tool.name} gives events, but has no reducer: use @streaming_tool(finalize=…)")
+            raise _WrongTool(f"{tool.name} gives events, but has no reducer: use @streaming_tool(finalize=…)")
         if isinstance(returned, AsyncIterable):
             await drive(aiter(returned), sink.put)
         else:
             await iterate_in_thread(returned, sink.send, name=tool.name)
     elif reduces and not tool.takes_sink:
-        raise TypeError(f"{tool.name} gave a {type(returned).__name__}, which has no events to reduce")
+        raise _WrongTool(f"{tool.name} gave a {type(returned).__name__}, which has no events to reduce")
     return sink.course.value() if reduces else returned
 
 
@@ -200,6 +200,10 @@ class ToolSink(SinkBefore[Any], SinkAtOnce[Any]):
         super().close()
 
 
+class _WrongTool(TypeError):
+    """What the tool gave does not go with how it was made."""
+
+
 class _ReducerFailed(StreamkitError):
     """The reducer raised, or had nothing to give."""
 
@@ -244,8 +248,11 @@ def _log(tool: Tool[..., Any], kind: FailureKind, raised: BaseException) -> None
     if kind in ("failed", "reducer_failed", "not_serialisable") and not isinstance(raised, ToolError):
         details = raised if logger.isEnabledFor(logging.DEBUG) else None
         error = (isinstance(raised, _ReducerFailed) and raised.__cause__) or raised
-        where = _place(tool, error)
-        logger.warning("a call of %s %s: %s%s", tool.name, kind, type(error).__name__, where, exc_info=details)
+        if isinstance(error, _WrongTool | NotSerialisable):  # which say nothing but what kind of value it was
+            said = str(error)
+        else:
+            said = type(error).__name__ + _place(tool, error)
+        logger.warning("a call of %s %s: %s", tool.name, kind, said, exc_info=details)
 
 
 def _place(tool: Tool[..., Any], error: BaseException) -> str:
