@@ -8,6 +8,7 @@ Source: the API reference of OpenAI, "Create a model response".
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Unpack
 
 from ..items import History, Image, Item, Message, ProviderTool, Reasoning, ToolCall, ToolOutput, ToolSpec, UnknownItem
@@ -110,7 +111,20 @@ def _input(history: History) -> list[dict[str, Any]]:
             written += [_result(item, ids, callers.get(item.call_id)) for item in outputs]
         else:
             written += _said_by_model(items, ids)
-    return written
+    return list(_each_once(written))
+
+
+def _each_once(items: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """No id comes twice, which is refused: the second message or call goes without, anything else not at all."""
+    used: set[str] = set()
+    for item in items:
+        item_id = item.get("id")
+        if not isinstance(item_id, str) or item_id not in used:
+            yield item
+        elif item.get("type", "message") in _STARTS_OF_IDS:
+            yield _without_id(item)
+        if isinstance(item_id, str):
+            used.add(item_id)
 
 
 def _said_by_user(message: Message) -> dict[str, Any]:

@@ -246,6 +246,15 @@ def test_of_reasoning_no_status_goes_back_and_nothing_that_is_null() -> None:
     assert sent(*read(done(told), text("a", 1), completed()).turn.items) == [{**known, "summary": []}, written("a")]
 
 
+def test_no_id_of_an_item_goes_back_twice() -> None:
+    thought = Reasoning("", opaque={"openai_responses": reasoning(id="rs_1", encrypted_content="x")})
+    said = Message("assistant", "a", opaque={"openai_responses": {"id": "msg_1"}})
+    searched = UnknownItem({"type": "computer_call", "id": ["odd"]}, "openai_responses")
+    again = UnknownItem({"type": "later", "id": "msg_1"}, "openai_responses")
+    first = [thought.opaque["openai_responses"] if thought.opaque else {}, written("a", id="msg_1", status="completed")]
+    assert sent(thought, said, searched, thought, said, again) == [*first, searched.item, written("a")]
+
+
 def test_reasoning_that_nothing_follows_is_left_out() -> None:
     thought = reasoning(id="rs_1", encrypted_content="x")
     turn = read(done(thought), incomplete({"reason": "max_output_tokens"}, thought)).turn
