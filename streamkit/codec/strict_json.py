@@ -17,7 +17,7 @@ def strict_json(text: str) -> Any:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")
 
 
 def _finite(digits: str) -> float:

@@ -222,7 +222,7 @@ class DialectDecoder(Generic[W]):
         if self._understood or not self._strange_lines:
             return IncompleteStream("the answer ended before it gave a reason to stop")
         start = shortened("\n".join(self._strange_lines)[:80])
-        return NotAStream(f"the answer is no stream of events, it begins with {start}")
+        return NotAStream(f"the answer is not a stream of events, it begins with {start}")
 
 
 _DECODERS: dict[type, Any] = {}

@@ -172,7 +172,7 @@ def url_of_host(host: str) -> str:
         parts = urlsplit(f"//{rest}")
         port = parts.port or {"http": 80, "https": 443}.get(scheme, OLLAMA_PORT)
     except ValueError as error:
-        raise DefinitionError(f"OLLAMA_HOST is no address: {host!r}") from error
+        raise DefinitionError(f"OLLAMA_HOST is not an address: {host!r}") from error
     name = _OF_THIS_MACHINE.get(parts.hostname or "", parts.hostname or "")
     return f"{scheme or 'http'}://{f'[{name}]' if ':' in name else name}:{port}{parts.path.rstrip('/')}"
 

@@ -110,7 +110,7 @@ async def _open(stream: Any) -> Any:
             raise
         raise ours from error
     if not hasattr(opened, "__aiter__"):
-        told = f"{type(opened).__name__} is no asynchronous stream: ask an asynchronous client, with stream=True"
+        told = f"{type(opened).__name__} is not an asynchronous stream: ask an asynchronous client, with stream=True"
         raise TypeError(told)
     return opened
 

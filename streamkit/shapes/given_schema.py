@@ -63,7 +63,7 @@ class SchemaShape:
             draft.check_schema(self.schema)
         except jsonschema.SchemaError as error:
             path = "".join(f"[{step!r}]" for step in error.absolute_path)
-            raise DefinitionError(f"schema{path} is no valid JSON Schema: {error.message[:200]}") from error
+            raise DefinitionError(f"schema{path} is not a valid JSON Schema: {error.message[:200]}") from error
         if self.schema.get("type") != "object":
             raise DefinitionError("the schema must be of an object, so with 'type': 'object' on top")
         specification = referencing.jsonschema.specification_with(draft.META_SCHEMA["$schema"])

@@ -62,6 +62,6 @@ def parse(text: str, subject: Subject = ARGUMENTS) -> Any:
         constant = next((found for found in _CONSTANT.finditer(text) if found[1]), None)
         if constant is None:
             raise InvalidInput(f"a number in {subject.name} is out of range") from error
-        what, place = f"{constant[1]} is no number", constant.start()
+        what, place = f"{constant[1]} is not a number", constant.start()
     near = text[max(0, place - 20) : place + 40]
     raise InvalidInput(f"{subject.name} {subject.are} not valid JSON: {what} (character {place}, near {near!r})")

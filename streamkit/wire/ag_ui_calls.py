@@ -24,7 +24,7 @@ from .open_calls import OpenCall
 WHY_IT_DID_NOT_RUN = {
     **WHY_DROPPED,
     "retried": "This call did not run: its turn began anew.",
-    "malformed": "This call did not run: its arguments are no JSON object.",
+    "malformed": "This call did not run: its arguments are not a JSON object.",
 }
 
 

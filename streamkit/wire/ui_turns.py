@@ -135,7 +135,7 @@ def _call(call: CallPart, turn_id: str, place: int) -> ToolCall:
     if given is None:
         return made
     if call.state == "output-error":  # what the model wrote was no object
-        return msgspec.structs.replace(made, arguments=str(given)[:1000], problem="its arguments are no JSON object")
+        return msgspec.structs.replace(made, arguments=str(given)[:1000], problem="its arguments are not a JSON object")
     if isinstance(given, str):
         return msgspec.structs.replace(made, arguments=given, custom=True)
     raise MessagesRefused(f"the input of call {call.call_id} is not an object")

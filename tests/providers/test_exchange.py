@@ -84,7 +84,7 @@ async def test_a_status_that_says_no_says_why(status: str, kind: str, body: byte
         (JSON, b'{"error":"no capacity"}', ProviderError, "no capacity"),
         (JSON, b'{"choices":[]}', NotAStream, "the answer is one JSON body instead of a stream of events"),
         ("text/event-stream", b'{"error":"no capacity"}', ProviderError, "no capacity"),
-        ("text/plain", b"<html>\n", NotAStream, "the answer is no stream of events, it begins with <html>"),
+        ("text/plain", b"<html>\n", NotAStream, "the answer is not a stream of events, it begins with <html>"),
     ],
 )
 async def test_an_answer_that_is_no_stream_says_what_it_is(

@@ -211,7 +211,7 @@ def test_a_body_that_is_no_stream_is_told(body: bytes) -> None:
     for cut in some_cuts(body, 5):
         found = outcome(OllamaDecoder(), cut)
         assert isinstance(found.error, NotAStream)
-        assert str(found.error) == "the answer is no stream of events, it begins with <html> <body>Log in</body>"
+        assert str(found.error) == "the answer is not a stream of events, it begins with <html> <body>Log in</body>"
 
 
 @pytest.mark.parametrize("depth", [300, 100_000])
@@ -484,5 +484,5 @@ def test_what_is_missing_of_a_host_is_filled_in(host: str, url: str) -> None:
 
 @pytest.mark.parametrize("host", ["example.org:port", "http://[::1"])
 def test_a_host_that_is_none_is_refused(host: str) -> None:
-    with pytest.raises(DefinitionError, match="OLLAMA_HOST is no address"):
+    with pytest.raises(DefinitionError, match="OLLAMA_HOST is not an address"):
         url_of_host(host)

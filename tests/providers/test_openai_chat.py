@@ -478,9 +478,9 @@ def test_nothing_is_read_after_a_failure() -> None:
     [
         (
             b"<html>\n<body>Log in</body>",
-            "the answer is no stream of events, it begins with <html> <body>Log in</body>",
+            "the answer is not a stream of events, it begins with <html> <body>Log in</body>",
         ),
-        (b'{"choices":[{"message":{"content":"Hi"}}]}', "the answer is no stream of events, it begins with {"),
+        (b'{"choices":[{"message":{"content":"Hi"}}]}', "the answer is not a stream of events, it begins with {"),
     ],
 )
 def test_a_body_that_is_no_stream_is_told(body: bytes, message: str) -> None:

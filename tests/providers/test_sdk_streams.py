@@ -237,7 +237,7 @@ async def test_a_stream_or_its_coroutine_may_be_opened_once(dialect: str) -> Non
 
 @all_apis
 async def test_what_is_no_asynchronous_stream_is_refused(dialect: str) -> None:
-    with pytest.raises(TypeError, match="list_iterator is no asynchronous stream: ask an asynchronous client"):
+    with pytest.raises(TypeError, match="list_iterator is not an asynchronous stream: ask an asynchronous client"):
         await turn_of(dialect, None, lambda _: iter([]))
     with pytest.raises(NameError):
         await turn_of(dialect, None, lambda _: nothing)  # type: ignore[name-defined]  # noqa: F821

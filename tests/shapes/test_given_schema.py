@@ -78,9 +78,9 @@ def test_references_within_the_schema_are_followed() -> None:
     ("schema", "says"),
     [
         ({"type": "object", "properties": {"a": {"type": "text"}}},
-         r"schema\['properties'\]\['a'\]\['type'\] is no valid"),
-        ({"type": "object", "properties": {"a": {"pattern": "["}}}, "is no valid JSON Schema"),
-        ({"type": "object", "required": "a"}, "is no valid JSON Schema"),
+         r"schema\['properties'\]\['a'\]\['type'\] is not a valid"),
+        ({"type": "object", "properties": {"a": {"pattern": "["}}}, "is not a valid JSON Schema"),
+        ({"type": "object", "required": "a"}, "is not a valid JSON Schema"),
         ({"type": "array"}, "'type': 'object'"),
         ({}, "'type': 'object'"),
         (object_of(a={"$ref": "#/$defs/nowhere"}), "refers to '#/\\$defs/nowhere', which is not in it"),

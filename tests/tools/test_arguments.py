@@ -83,8 +83,8 @@ def test_halves_of_a_character_are_mended_or_replaced(written: str, read: str) -
         ("", "Expecting value (character 0, near '')"),
         ("{'to': 1}", "Expecting property name enclosed in double quotes (character 1, near \"{'to': 1}\")"),
         ('{"to": "a"} and so on', 'Extra data (character 12, near \'{"to": "a"} and so on\')'),
-        ('{"to": "NaN", "amount": NaN}', 'NaN is no number (character 24, near \'": "NaN", "amount": NaN}\')'),
-        ('{"amount": -Infinity}', "-Infinity is no number (character 11, near '{\"amount\": -Infinity}')"),
+        ('{"to": "NaN", "amount": NaN}', 'NaN is not a number (character 24, near \'": "NaN", "amount": NaN}\')'),
+        ('{"amount": -Infinity}', "-Infinity is not a number (character 11, near '{\"amount\": -Infinity}')"),
     ],
 )
 def test_where_text_stops_being_json_is_told(text: str, message: str) -> None:

@@ -184,7 +184,7 @@ def test_a_name_that_nobody_described_does_not_reach_the_function() -> None:
 
 
 def test_a_schema_that_cannot_be_used_is_told_with_the_tool() -> None:
-    with pytest.raises(DefinitionError, match=r"tool 'it': schema\['type'\] is no valid JSON Schema"):
+    with pytest.raises(DefinitionError, match=r"tool 'it': schema\['type'\] is not a valid JSON Schema"):
         made({"type": "odd"})
     with pytest.raises(DefinitionError, match="tool 'it': the schema must be of an object"):
         made({"type": "string"})
