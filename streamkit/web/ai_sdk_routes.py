@@ -68,7 +68,7 @@ class AiSdkRoutes:
         self._chats = Chats(self._host.live.by_id)
         self.routes = [
             Route("/ai-sdk", self._answer, methods=["POST"]),
-            Route("/ai-sdk/{chat_id}/stream", self._go_on, methods=["GET"]),
+            Route("/ai-sdk/{chat_id:path}/stream", self._go_on, methods=["GET"]),
         ]
 
     async def _answer(self, request: Request) -> Response:

@@ -137,17 +137,18 @@ async def test_a_body_that_gives_no_sense_is_refused(wrong: Any) -> None:
     assert asked.json["error"]
 
 
-async def test_a_run_is_picked_up_from_its_start_by_its_user_alone() -> None:
+@pytest.mark.parametrize("chat_id", ["chat-1", "team/chat 1", "a/stream"])
+async def test_a_run_is_picked_up_from_its_start_by_its_user_alone(chat_id: str) -> None:
     hold = Hold()
     agent = Agent(["One ", call("hold")], ["Done"], tools=(hold.tool,))
     ann, bob = {"x-user": "ann"}, {"x-user": "bob"}
     served = app(agent, journal=memory_journal(), resumable=True, authenticate=of_header("x-user"))
     async with nothing_left(), served.lifespan():
-        async with posting(served, "/ai-sdk", body(SAYS_HI), ann) as asked:
+        async with posting(served, "/ai-sdk", body(SAYS_HI, chat=chat_id), ann) as asked:
             await hold.began.wait()
             await asked.until("preliminary")
             asked.leave()
-        target = "/ai-sdk/chat-1/stream"
+        target = f"/ai-sdk/{chat_id}/stream"  # as a server has decoded it
         assert (await get(served, target, bob)).status == 204
         assert (await get(served, "/ai-sdk/chat-2/stream", ann)).status == 204
         async with asking(served, "GET", target, headers=ann) as again:
