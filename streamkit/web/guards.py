@@ -5,6 +5,7 @@ HTTPException, before anything was done.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Collection, Sized
 from contextlib import aclosing, suppress
 from typing import Any, TypeVar
@@ -36,6 +37,9 @@ class Guards:
     ) -> None:
         if isinstance(allowed_origins, str):  # of which each part would be allowed
             raise TypeError(f"allowed_origins is a list of origins, such as [{allowed_origins!r}], and no text")
+        for origin in allowed_origins:
+            if origin != "*" and re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/\sA-Z]+", origin) is None:  # no browser sends it
+                raise ValueError(f"allowed_origins: an origin is like 'https://example.org:8000', and not {origin!r}")
         self._authenticate = authenticate
         self._allowed_origins = allowed_origins
         self._max_body_bytes = max_body_bytes
