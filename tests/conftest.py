@@ -3,6 +3,8 @@
 import pytest
 from hypothesis import HealthCheck, settings
 
+from streamkit.providers import requests
+
 from .interop.parts import MISSING
 
 # How long an example takes says how busy the machine is. All else is as hypothesis has it, here and in CI.
@@ -14,6 +16,12 @@ settings.load_profile("streamkit")
 def anyio_backend(request: pytest.FixtureRequest) -> object:
     """Named here, so that a backend which is not installed fails instead of being left out."""
     return request.param
+
+
+@pytest.fixture(autouse=True)
+def nothing_was_said() -> None:
+    """What is logged once a process is logged in each test, whichever test came before."""
+    requests._said.clear()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
