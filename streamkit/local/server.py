@@ -6,6 +6,7 @@ of its own, so that Ctrl-C in a terminal reaches only us, and we end it in order
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -51,9 +52,10 @@ class LocalServer:
         if self.log.closed:
             return "its block was left"
         with anyio.move_on_after(1):  # a broken connection is seen earlier than the end of the process that broke it
-            code = await self.process.wait()
-            return f"its process ended with code {code}{_last_words(self.log)}"
-        return None
+            await self.process.wait()
+        if not _has_ended(self.process):
+            return None
+        return f"its process ended with code {await self.process.wait()}{_last_words(self.log)}"
 
 
 @asynccontextmanager
@@ -98,6 +100,18 @@ async def _wait_until_ready(process: Process, settings: ServerSettings, log: IO[
         raise LocalModelError(f"the local model did not start{_last_words(log)}") from None
     address: str = msgspec.json.decode(answer)["address"]
     return address
+
+
+def _has_ended(process: Process) -> bool:
+    """Asks the system: the event loop may not have heard of it yet."""
+    if process.returncode is not None:
+        return True
+    if not hasattr(os, "waitid"):
+        return False
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:  # somebody has heard of it
+        return True
 
 
 def _last_words(log: IO[bytes]) -> str:
