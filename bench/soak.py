@@ -44,7 +44,7 @@ from .measure import BACKENDS, Backend, Figure
 
 CALLS = 100_000
 RUN_TURNS = 25
-PATIENCE_SECONDS = 10
+PATIENCE_SECONDS = 60
 MOST_BLOCKS = 0.01
 """Of memory, that a call may leave; one that leaves anything leaves at least one."""
 

@@ -33,6 +33,8 @@ from streamkit.parts import UsageReported
 from streamkit.testing import ScriptedModel, call, check_grammar
 from streamkit.tool_events import Failure, Output, Pending, ToolStarted, walk
 
+from ..attacks import ticking
+
 deeds: list[str] = []
 
 
@@ -312,6 +314,7 @@ async def test_inner_runs_that_go_on_at_once_each_go_on_where_they_stood() -> No
     assert sorted(deeds) == ["look A", "look B", "send A", "send B"]
 
 
+@ticking
 async def test_a_time_limit_of_an_inner_run_that_goes_on_loses_nothing() -> None:
     async def never() -> None:
         await anyio.sleep_forever()
@@ -322,7 +325,7 @@ async def test_a_time_limit_of_an_inner_run_that_goes_on_loses_nothing() -> None
     @tool
     async def assistant(out: Sink[RunEvent], task: str) -> str:
         """Ask an assistant that has little time."""
-        seen.append(await out.forward(converse(model, Toolkit(send, look), (user(task),), timeout_seconds=0.05)))
+        seen.append(await out.forward(converse(model, Toolkit(send, look), (user(task),), timeout_seconds=1000)))
         return "ended"
 
     outer, toolkit = outer_model(), Toolkit(assistant)
