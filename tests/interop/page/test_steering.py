@@ -131,6 +131,7 @@ def test_a_tool_without_a_body_is_answered_by_the_person(chat: Chat) -> None:
     model = ScriptedModel([call("ask")], ["I see."])
     with chat.open(model, ask):
         chat.say("Ask me")
+        expect(chat.page.locator(".decision p")).to_have_text(["Ask the person."])
         chat.button("Answer").click()
         chat.page.get_by_label("Your answer").fill("forty-two")
         chat.button("Send").click()
