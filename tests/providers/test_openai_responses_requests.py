@@ -252,7 +252,11 @@ def test_no_id_of_an_item_goes_back_twice() -> None:
     searched = UnknownItem({"type": "computer_call", "id": ["odd"]}, "openai_responses")
     again = UnknownItem({"type": "later", "id": "msg_1"}, "openai_responses")
     first = [thought.opaque["openai_responses"] if thought.opaque else {}, written("a", id="msg_1", status="completed")]
-    assert sent(thought, said, searched, thought, said, again) == [*first, searched.item, written("a")]
+    assert sent(thought, said, searched, thought, said, again) == [
+        *first,
+        searched.item,
+        written("a", status="completed"),
+    ]
 
 
 def test_reasoning_that_nothing_follows_is_left_out() -> None:
