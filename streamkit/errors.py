@@ -234,8 +234,8 @@ class JournalError(StreamkitError):
 
 
 class JournalMismatch(JournalError):
-    """A call has the execution id of one that is written down, but another tool or other arguments; or a run is given a
-    history that it has left behind."""
+    """What is to happen does not fit what is written down: a call is another one, the history one that the run has left
+    behind, or the turn of a call was not taken."""
 
 
 class RunIsHeld(JournalError):

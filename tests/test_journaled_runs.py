@@ -14,17 +14,27 @@ from streamkit.errors import JournalError, JournalMismatch, RunIsHeld
 from streamkit.execution.approval import Allow
 from streamkit.execution.execute import execute_all
 from streamkit.execution.verdicts import from_verdicts
+from streamkit.flows.flow import Sink
 from streamkit.items import ToolOutput, user
 from streamkit.journal.entry import Entry, TurnTaken
 from streamkit.journal.journals import Journal
 from streamkit.journal.memory import MemoryStore, memory_journal
+from streamkit.loops import Next, loop
 from streamkit.testing.grammar import check_grammar
 from streamkit.testing.histories import check_items
 from streamkit.testing.scripted import ScriptedModel, call
-from streamkit.tool_events import Failure, Output
+from streamkit.tool_events import Failure, Output, RunEvent, ToolStarted
 from streamkit.tools.decorators import tool
 from streamkit.tools.toolkit import Toolkit
-from streamkit.turns import TextDelta, ToolInputAbandoned, ToolInputDelta, ToolInputStart, TurnRestarted, TurnStarted
+from streamkit.turns import (
+    TextDelta,
+    ToolInputAbandoned,
+    ToolInputDelta,
+    ToolInputStart,
+    TurnRequest,
+    TurnRestarted,
+    TurnStarted,
+)
 
 from .calling import last_text
 from .reading_runs import GO, KIT, ran, seen
@@ -62,6 +72,19 @@ async def test_a_state_that_was_stored_earlier_runs_no_finished_call_again() -> 
         async with journal.drive("r") as run:
             state = await converse(ScriptedModel(["Done."]), KIT, asked, journal=run, authorize=authorize)
         assert (state.ended, ran) == ("answer", ["Ann"])
+
+
+async def test_a_step_that_does_not_take_its_turn_is_told_before_anything_runs() -> None:
+    shown: list[RunEvent] = []
+    async with memory_journal().drive("r") as run:
+
+        async def step(out: Sink[RunEvent], state: Conversation) -> Next[Conversation]:
+            turn = await out.forward(ScriptedModel(SCRIPT[0]).stream_turn(TurnRequest(state.history, KIT.specs)))
+            return Next(state.add(turn, await out.forward(execute_all(KIT, turn.calls, journal=run))))
+
+        with pytest.raises(JournalMismatch, match=r"await journal\.take\(turn\)"):
+            await loop(step, Conversation(GO), journal=run).tap(shown.append)
+    assert not any(isinstance(event, ToolStarted) for event in shown)
 
 
 @pytest.mark.parametrize("after", [9, 14], ids=["among its calls", "behind its calls"])

@@ -93,6 +93,8 @@ async def execute_all(
     calls = tuple(calls)
     if strange := next((call for call in calls if not isinstance(call, ToolCall)), None):
         raise TypeError(f"calls are those of a turn, such as turn.calls, and not of {type(strange).__name__}")
+    if journal is not None and not _outer_execution.get():
+        journal.check_taken(calls)
     strike_out(call.call_id for call in calls)
     asks_with, inside = context, inner_runs()
     if authorize is None and inside is not None:

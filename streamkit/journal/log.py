@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -37,6 +37,7 @@ class RunLog:
         self._keeps_events = events
         self._redaction = redaction
         self._loops = False
+        self._turn_id = ""  # of the turn whose calls may run
         self._backlog = Backlog(store, run_id, self._know_nothing)
         self._calls = KnownCalls()
         self._written: History = ()  # of the state that was saved last, as it was given
@@ -135,6 +136,16 @@ class RunLog:
 
     # What is written of calls
 
+    def check_taken(self, calls: Iterable[ToolCall]) -> None:
+        """Raise JournalMismatch for a call of a loop whose turn was not taken: after a crash nobody would know of it,
+        and the model would be asked, and call, once more.
+        """
+        strange = next((call for call in calls if call.turn_id not in ("", self._turn_id)), None)
+        if self._loops and strange is not None:
+            raise JournalMismatch(
+                f"the turn of call {strange.call_id} is not written down: await journal.take(turn) before execute_all"
+            )
+
     async def start_call(
         self, call: ToolCall, execution_id: str, arguments: dict[str, Any], *, attempt: int, effects: Effects
     ) -> None:
@@ -179,6 +190,7 @@ class RunLog:
         continues after a crash.
         """
         found, self._found, self._saved = self._found, None, None
+        self._turn_id = turn.turn_id
         execution_ids = {call.call_id: call.local_id for call in turn.calls}
         taken = TurnTaken(redacted_turn(turn, self._redaction))
         finished = [self._finish(execution_ids[result.call_id], result, 0.0) for result in results]
@@ -197,6 +209,8 @@ class RunLog:
 
         What would be found all the same, since its turn and all results of that are written, is not waited for.
         """
+        if state.turn is not None:
+            self._turn_id = state.turn.turn_id
         if state == self._saved:
             return
         would_be_found = self._would_be_found(state)
