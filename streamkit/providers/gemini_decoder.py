@@ -1,4 +1,4 @@
-"""What Gemini streams: the fields that are read, and the decoder. Server-sent events, or one JSON array.
+"""The decoder of what Gemini streams: server-sent events, or one JSON array.
 
 What is known of these servers: there is no end mark, and most calls have no id; a `finishReason` may come before the
 last parts and the last usage, and more than once; a prompt that is blocked has no candidates, an empty answer no parts;
@@ -13,67 +13,18 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from ..codec.json_array import JsonArrayDecoder
 from ..codec.surrogates import whole
-from ..items import ProviderTool, UnknownItem, Usage
+from ..items import ProviderTool, UnknownItem
 from ..parts import NextItem, Part, ReasoningOpaque, TextOpaque, UsageReported
 from ..turns import ReasoningDelta, TextDelta
 from .dialect import DialectDecoder, Framing
 from .failures import parsed, provider_error
 from .gemini_calls import SIGNATURE, Call, CallInPieces, whole_call
-from .odd_fields import text_or_none, token_count
+from .gemini_wire import KEPT_UNREAD, AnswerPart, Candidate, Chunk, TokensTold, parts_of, usage_of
+from .odd_fields import text_or_none
 from .stop_words import gravity, reason_of
 
-# What is read of the wire. gc=False: they live for a moment, and hold no cycles. Fields that servers fill in different
-# ways are Any. Parts that are neither text nor calls are read from the text of the event, since they go back whole.
-
-
-class _Part(msgspec.Struct, gc=False, rename="camel"):
-    text: Any = None
-    thought: Any = None
-    thought_signature: Any = None
-    function_call: Call | None = None
-
-
-class _Content(msgspec.Struct, gc=False):
-    parts: list[_Part] | None = None
-
-
-class _Candidate(msgspec.Struct, gc=False, rename="camel"):
-    content: _Content | None = None
-    finish_reason: Any = None
-    index: int | None = None
-    finish_message: Any = None
-    grounding_metadata: Any = None
-    citation_metadata: Any = None
-    url_context_metadata: Any = None
-    logprobs_result: Any = None
-
-
-class _Usage(msgspec.Struct, gc=False, rename="camel"):
-    prompt_token_count: Any = None
-    candidates_token_count: Any = None
-    thoughts_token_count: Any = None
-    cached_content_token_count: Any = None
-
-
-class _Chunk(msgspec.Struct, gc=False, rename="camel"):
-    candidates: list[_Candidate] | None = None
-    usage_metadata: _Usage | None = None
-    prompt_feedback: Any = None
-    error: Any = None
-    response_id: Any = None  # this one and the next only tell a chunk from what is none
-    model_version: Any = None
-
-
-_KEPT_UNREAD = {
-    "grounding_metadata": "groundingMetadata",
-    "citation_metadata": "citationMetadata",
-    "url_context_metadata": "urlContextMetadata",
-    "logprobs_result": "logprobsResult",
-}
 _NO_REASON = "FINISH_REASON_UNSPECIFIED"
 _PROVIDER_TOOLS = {"executableCode": False, "codeExecutionResult": True, "toolCall": False, "toolResponse": True}
 """Parts that tell of a tool of the provider, and whether they are results."""
@@ -81,7 +32,7 @@ _ATTRIBUTES = {SIGNATURE, "thought", "videoMetadata", "mediaResolution", "partMe
 """Of a part. One that has nothing else is refused."""
 
 
-class GeminiDecoder(DialectDecoder[_Chunk]):
+class GeminiDecoder(DialectDecoder[Chunk]):
     """The bytes of a streamed answer to parts. Of several candidates only the first is read.
 
     framing: None is server-sent events, as with `alt=sse`. Tokens of prompts for the provider's own tools
@@ -91,11 +42,11 @@ class GeminiDecoder(DialectDecoder[_Chunk]):
     calls_at = "functionCall"
 
     def __init__(self, framing: Framing | None = None) -> None:
-        super().__init__(_Chunk, framing)
+        super().__init__(Chunk, framing)
         self._stop_word: str | None = None
         self._stop_message = ""
         self._is_blocked = False  # the prompt
-        self._usage: _Usage | None = None  # told, but not reported
+        self._usage: TokensTold | None = None  # told, but not reported
         self._calls = 0  # that came in pieces
         self._written: dict[str | None, CallInPieces] = {}  # those that are not whole, by their ids
         self._provider_call: str | None = None  # the id of the last
@@ -110,9 +61,9 @@ class GeminiDecoder(DialectDecoder[_Chunk]):
     def _with_usage(self, parts: Sequence[Part]) -> Sequence[Part]:
         """Nearly every event tells the tokens until now: of those that came together only the last is looked at."""
         told, self._usage = self._usage, None
-        return parts if told is None else [UsageReported(_usage(told)), *parts]
+        return parts if told is None else [UsageReported(usage_of(told)), *parts]
 
-    def read(self, chunk: _Chunk, data: str, parts: list[Part]) -> None:
+    def read(self, chunk: Chunk, data: str, parts: list[Part]) -> None:
         for candidate in chunk.candidates or ():
             if candidate.index:
                 continue
@@ -146,14 +97,14 @@ class GeminiDecoder(DialectDecoder[_Chunk]):
         if chunk.prompt_feedback or chunk.error or chunk.candidates is None:
             self._read_rest_of_chunk(chunk, data, parts)
 
-    def _read_rest_of_chunk(self, chunk: _Chunk, data: str, parts: list[Part]) -> None:
+    def _read_rest_of_chunk(self, chunk: Chunk, data: str, parts: list[Part]) -> None:
         feedback = chunk.prompt_feedback
         if chunk.error:
             self.fail(provider_error(chunk.error), parts)
         elif isinstance(feedback, dict) and feedback.get("blockReason"):
             self._is_blocked = True
             parts.append(UnknownItem({"promptFeedback": feedback}))
-        elif chunk == _Chunk():
+        elif chunk == Chunk():
             self._read_wrapped(parsed(data), parts)
 
     def _read_wrapped(self, told: Any, parts: list[Part]) -> None:
@@ -164,9 +115,9 @@ class GeminiDecoder(DialectDecoder[_Chunk]):
             case _:
                 self.read_unknown(told, parts)
 
-    def _read_rest_of_candidate(self, candidate: _Candidate, parts: list[Part]) -> None:
+    def _read_rest_of_candidate(self, candidate: Candidate, parts: list[Part]) -> None:
         """Of several reasons to stop the last counts, unless one before was worse."""
-        for field, name in _KEPT_UNREAD.items():
+        for field, name in KEPT_UNREAD.items():
             if value := getattr(candidate, field):
                 parts.append(UnknownItem({name: value}))
         word = str(candidate.finish_reason or _NO_REASON)
@@ -254,14 +205,14 @@ class GeminiDecoder(DialectDecoder[_Chunk]):
                 self._end_calls(parts, has_id=False)
             self.finish_with(word, parts, self._stop_message)
 
-    def mend(self, chunk: _Chunk) -> None:
+    def mend(self, chunk: Chunk) -> None:
         chunk.prompt_feedback = whole(chunk.prompt_feedback)
         for candidate in chunk.candidates or ():
             if candidate.index:
                 continue
-            for field in ("finish_reason", "finish_message", *_KEPT_UNREAD):
+            for field in ("finish_reason", "finish_message", *KEPT_UNREAD):
                 setattr(candidate, field, whole(getattr(candidate, field)))
-            for part in _parts_of(candidate):
+            for part in parts_of(candidate):
                 part.text = self.mended("thought" if part.thought else "text", part.text)
                 part.thought_signature = whole(part.thought_signature)
                 if (call := part.function_call) is not None:
@@ -279,7 +230,7 @@ class GeminiJsonArrayDecoder(GeminiDecoder):
         super().__init__(JsonArrayDecoder())
 
 
-def _read_signature(part: _Part, parts: list[Part]) -> None:
+def _read_signature(part: AnswerPart, parts: list[Part]) -> None:
     """Text with a signature is an item of its own, also when it is empty."""
     if part.thought_signature is None:
         return
@@ -293,19 +244,9 @@ def _read_signature(part: _Part, parts: list[Part]) -> None:
         parts.append(TextOpaque(opaque, "gemini"))
 
 
-def _parts_of(candidate: _Candidate) -> list[_Part]:
-    return (candidate.content.parts if candidate.content is not None else None) or []
-
-
-def _raw_parts(data: str, chunk: _Chunk, candidate: _Candidate) -> list[Any]:
+def _raw_parts(data: str, chunk: Chunk, candidate: Candidate) -> list[Any]:
     told = whole(parsed(data))
     if not isinstance(told, dict) or chunk.candidates is None:  # it holds numbers that are too long to be read
-        return [{}] * len(_parts_of(candidate))
+        return [{}] * len(parts_of(candidate))
     raw: list[Any] = told["candidates"][chunk.candidates.index(candidate)]["content"]["parts"]
     return raw
-
-
-def _usage(told: _Usage) -> Usage:
-    thoughts = token_count(told.thoughts_token_count)
-    written = token_count(told.candidates_token_count) + thoughts
-    return Usage(token_count(told.prompt_token_count), written, token_count(told.cached_content_token_count), thoughts)
