@@ -120,7 +120,7 @@ def problem_of(question: Question, verdict: Verdict) -> str | None:
     if verdict.value is UNSET and not call.tool.has_body:
         return f"{call.name} does nothing by itself: give the value of {question.execution_id}"
     if verdict.arguments is not None and (problem := question.problem_with(verdict.arguments)) is not None:
-        return f"the arguments for {question.execution_id} do not fit {call.name}: {problem}"
+        return f"{call.name} cannot run with these: {problem}"
     return None
 
 

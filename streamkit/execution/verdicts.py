@@ -54,7 +54,8 @@ def from_verdicts(
         if verdict is None and not must_ask(needs, question.call):
             return Allow()
         if verdict is not None and (problem := problem_of(question, verdict)) is not None:
-            logger.warning("a verdict cannot be taken: %r", problem)  # whose words a client chose
+            # A client may have chosen the id and the words.
+            logger.warning("a verdict on %r cannot be taken: %r", question.execution_id, problem)
         elif verdict is not None and not isinstance(verdict, Undecided):
             return verdict
         await question.announce(card_of(question.call))

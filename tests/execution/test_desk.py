@@ -97,7 +97,7 @@ async def test_a_denied_call_is_answered_with_the_reason() -> None:
 
 async def test_edited_arguments_are_checked_before_they_are_taken() -> None:
     def answer(desk: ApprovalDesk, event: ApprovalRequested) -> None:
-        told = "the arguments for t.0 do not fit send: the arguments do not fit:\n- to: expected string, but got 3"
+        told = "send cannot run with these: the arguments do not fit:\n- to: expected string, but got 3"
         with pytest.raises(VerdictRefused, match=re.escape(told)):
             desk.allow("t.0", {"to": 3, "cc": "me"})
         desk.allow("t.0", {"to": "Bob"})
