@@ -14,6 +14,9 @@ import uvicorn
 
 from .parts import FOLDER, NODE
 
+KEEP_ALIVE_SECONDS = 600
+"""Longer than any test: else a client may ask on a connection that is closed just then."""
+
 
 @contextmanager
 def serve(app: Any) -> Iterator[str]:
@@ -21,7 +24,15 @@ def serve(app: Any) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as on those that uvicorn makes
         server = _Server(
-            uvicorn.Config(app, loop="asyncio", http="h11", ws="none", log_level="warning", timeout_graceful_shutdown=1)
+            uvicorn.Config(
+                app,
+                loop="asyncio",
+                http="h11",
+                ws="none",
+                log_level="warning",
+                timeout_graceful_shutdown=1,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            )
         )
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()

@@ -24,6 +24,7 @@ from streamkit.tools.reducers import last
 from streamkit.tools.toolkit import Toolkit
 
 from ..calling import collect, intermediates
+from ..interop.serving import KEEP_ALIVE_SECONDS
 from .servers import MODES, Mode, calls
 
 GUARD_SECONDS = 60
@@ -36,7 +37,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:Async generator 'http:ResourceWa
 def served(make: Callable[[], Starlette]) -> Iterator[str]:
     """The address of an application that is made and runs in a thread, since uvicorn runs on asyncio alone."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = uvicorn.Server(uvicorn.Config(make, factory=True, log_level="error"))
+        server = uvicorn.Server(
+            uvicorn.Config(make, factory=True, log_level="error", timeout_keep_alive=KEEP_ALIVE_SECONDS)
+        )
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
