@@ -75,6 +75,7 @@ class Connection:
         Tool(name="any", description="any", input={"type": "object"}, **options)  # or else each tool would be left out
         self._client = dataclasses.replace(client, message_handler=self._hearing_changes(client.message_handler))
         self._name = name
+        self._host = _host_of(target) if isinstance(target, str) else ""
         self._prefix = prefix
         self._trust_hints = trust_hints
         self._options = options
@@ -154,8 +155,8 @@ class Connection:
 
     @property
     def name(self) -> str:
-        """Given, or the server's own word; "MCP" where there is neither."""
-        return self._name or "MCP"
+        """Given, or the server's own word; where there is neither, the host of its URL, or "MCP"."""
+        return self._name or self._host or "MCP"
 
     @property
     def client(self) -> Client:
@@ -251,6 +252,11 @@ class Connection:
             logger.debug("the server %s does not tell of changes any more", self.name, exc_info=error)
         finally:
             self.tells_of_changes = False
+
+
+def _host_of(url: str) -> str:
+    """And its port; not a secret that stands before them."""
+    return re.split("[/?#]", url.partition("://")[2])[0].rpartition("@")[2]
 
 
 def _on_one_line(name: str) -> str:

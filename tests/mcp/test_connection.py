@@ -115,8 +115,8 @@ async def test_a_server_that_is_not_there_is_told_with_its_cause() -> None:
         async with Connection(missing, name="files"):
             raise AssertionError
     assert isinstance(told.value.__cause__, FileNotFoundError)
-    with pytest.raises(McpServerError, match=r"^The server MCP was not reached: .*connect"):
-        async with Connection("http://127.0.0.1:9/mcp"):
+    with pytest.raises(McpServerError, match=r"^The server 127.0.0.1:9 was not reached: .*connect"):
+        async with Connection("http://me:secret@127.0.0.1:9/mcp"):
             raise AssertionError
 
 
