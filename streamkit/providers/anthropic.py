@@ -18,7 +18,7 @@ from .anthropic_messages import messages_of
 from .anthropic_schema import strict_schema
 from .model import Model
 from .options import HttpOptions
-from .requests import ask_for_json
+from .requests import ask_for_json, say_once
 from .tool_schema import object_schema
 
 ANTHROPIC_URL = "https://api.anthropic.com"
@@ -36,9 +36,9 @@ def encode_request(
     """The body that asks a model for one streamed turn.
 
     cache: see `anthropic`. eager_input: asks for arguments as they are written. reasoning_effort: the model thinks as
-    much as it finds right, with this effort, and a summary is shown; where a tool must be called only the effort is
-    asked for, since thinking is refused then. Models before 4.6 want `extra={"thinking": …}` instead. output: a schema
-    to which the server cannot hold the model is told to the model.
+    much as it finds right, with this effort, and a summary is shown. Thinking is refused where a tool must be called:
+    there only the effort is asked for; and a temperature beside it: that is left out. Models before 4.6 want
+    `extra={"thinking": …}` instead. output: a schema to which the server cannot hold the model is told to the model.
     """
     body: dict[str, Any] = {
         "model": model,
@@ -59,6 +59,8 @@ def encode_request(
         body["output_config"] = {key: wish for key, wish in wishes.items() if wish}
     if request.reasoning_effort is not None and body.get("tool_choice", {}).get("type") not in ("any", "tool"):
         body["thinking"] = {"type": "adaptive", "display": "summarized"}
+        if body.pop("temperature", 1) != 1:
+            say_once("Anthropic refuses a temperature where its model thinks: it is left out")
     if cache:
         _mark_for_cache(body)
     return body | (request.extra or {})

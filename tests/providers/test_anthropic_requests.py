@@ -27,7 +27,6 @@ def test_all_wishes_are_written() -> None:
             (SPEC,),
             instructions="Be brief.",
             max_output_tokens=9,
-            temperature=0.0,
             stop=("END",),
             output={"type": "object", "properties": {"a": {"type": "string"}}},
             reasoning_effort="low",
@@ -41,7 +40,6 @@ def test_all_wishes_are_written() -> None:
         "system": [said("Be brief.")],
         "tools": [{"name": "search", "description": "Searches.", "input_schema": SPEC.parameters}],
         "max_tokens": 9,
-        "temperature": 0.0,
         "stop_sequences": ["END"],
         "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": schema}},
         "thinking": {"type": "adaptive", "display": "summarized"},
@@ -82,6 +80,12 @@ def test_the_choice_of_tools_is_written_as_the_dialect_has_it(
 def test_a_model_that_must_call_is_not_asked_to_think(choice: str, thinks: bool) -> None:
     body = body_of(TurnRequest((), (SPEC,), tool_choice=choice, reasoning_effort="max"))
     assert ("thinking" in body, body["output_config"]) == (thinks, {"effort": "max"})
+
+
+@pytest.mark.parametrize(("effort", "sent"), [(None, 0.5), ("low", None)])
+def test_a_model_that_thinks_is_asked_without_a_temperature(effort: str | None, sent: float | None) -> None:
+    body = body_of(TurnRequest((), temperature=0.5, reasoning_effort=effort))
+    assert body.get("temperature") == sent
 
 
 # Marks for the cache
