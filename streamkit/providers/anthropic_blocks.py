@@ -25,6 +25,15 @@ class Block:
             self.grown[name] = Field(self.raw.get(name))
         return self.grown[name]
 
+    def is_told_again(self, raw: dict[str, Any]) -> bool:
+        """Whether a start is that of this block once more: another call has another id, other text is to be read."""
+        match raw:
+            case {"type": "tool_use", "id": str(call_id)}:
+                return bool(call_id) and raw == self.raw
+            case {"type": "text" | "thinking" as kind}:
+                return not raw.get(kind) and raw == self.raw
+        return False
+
     def whole(self) -> dict[str, Any]:
         self.raw.update((name, field.value()) for name, field in self.grown.items())
         return self.raw

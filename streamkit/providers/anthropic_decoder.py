@@ -146,7 +146,7 @@ class AnthropicDecoder(DialectDecoder[_Event]):
 
     def _start_block(self, index: int | None, raw: dict[str, Any], parts: list[Part]) -> None:
         block, before = Block(raw), self._blocks.get(index)
-        if before is not None and before.raw == raw and _may_be_told_again(raw):
+        if before is not None and before.is_told_again(raw):
             return
         self._stop_block(index, parts)  # some servers count anew
         # Two texts in a row stay two. But the signature of thinking that is still open must find its way back.
@@ -281,16 +281,6 @@ class AnthropicDecoder(DialectDecoder[_Event]):
             if block.kind != "tool_use":  # of a call the end of the turn decides
                 self._tell_block(block, parts)
         self.finish_with(self._stop_word, parts)
-
-
-def _may_be_told_again(raw: dict[str, Any]) -> bool:
-    """Whether the same start once more begins nothing: another call has another id, and of the others nothing came."""
-    match raw:
-        case {"type": "tool_use", "id": str(call_id)}:
-            return bool(call_id)
-        case {"type": "text" | "thinking" as kind}:
-            return not raw.get(kind)
-    return False
 
 
 def _start_call(index: int | None, raw: dict[str, Any], parts: list[Part]) -> None:

@@ -133,7 +133,7 @@ class GeminiDecoder(DialectDecoder[Chunk]):
             self._tell_provider_tool(kind, raw, parts)
         elif "functionResponse" in raw:  # of a call that the provider ran; a model cannot say it again
             parts.append(UnknownItem(raw))
-        elif raw.keys() == {SIGNATURE}:  # it would be refused without a text
+        elif raw.keys() == {SIGNATURE} and raw[SIGNATURE]:  # it would be refused without a text
             parts += [NextItem(), TextOpaque(raw, "gemini")]
         elif raw:
             parts += [UnknownItem(raw, "gemini" if raw.keys() - _ATTRIBUTES else None), NextItem()]

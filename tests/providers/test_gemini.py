@@ -220,7 +220,8 @@ def test_a_signature_alone_goes_back_with_a_text_that_is_empty() -> None:
 
 
 def test_a_part_that_holds_nothing_does_not_go_back() -> None:
-    assert read(said({"thought": "Hm"}), STOP).turn.items == (UnknownItem({"thought": "Hm"}),)
+    for part in ({"thought": "Hm"}, {"thoughtSignature": None}):
+        assert read(said(part), STOP).turn.items == (UnknownItem(part),)
 
 
 def test_events_that_are_wrapped_are_read() -> None:
