@@ -19,6 +19,7 @@ from ..tool_events import ApprovalRequested, ToolEvent
 from ..tools.toolkit import Toolkit, ValidCall
 from .approval import Allow, Authorize, Deny, Question, Undecided, Verdict
 from .limits import people_decide
+from .verdicts import denied_from_the_start
 
 logger = logging.getLogger("streamkit")
 
@@ -42,8 +43,11 @@ class Asking:
 
         Raises what a consumer downstream raised when it was told of the question.
         """
-        if self._journal is not None and (known := self._journal.verdict(execution_id)) is not None:
-            return Allow(known.arguments) if known.allowed else Deny(known.reason)
+        known = None if self._journal is None else self._journal.verdict(execution_id)
+        if known is not None and not known.allowed:
+            return Deny(known.reason)
+        if known is not None and not denied_from_the_start(self._authorize, execution_id):  # by a second thought
+            return Allow(known.arguments)
         announced = _Announced(valid, execution_id, out)
         problem_with = partial(self._problem_with, valid)
         question = Question(valid, execution_id, self._context, announced.announce, problem_with, is_cancelled)

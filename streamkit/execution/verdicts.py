@@ -37,7 +37,8 @@ def from_verdicts(
 
     state: the conversation that waits for them; a verdict on a call that is not `undecided` in it raises
     VerdictRefused. A call that is allowed with arguments that do not fit, or without the value that it needs, stays
-    pending, and is asked about again. In a run that is written down, the first verdict on a call counts.
+    pending, and is asked about again. In a run that is written down, the first verdict on a call counts,
+    unless it allowed the call, which has not started yet, and this one denies it.
     needs: as for `ApprovalDesk`.
     """
     for execution_id, verdict in verdicts.items():
@@ -47,11 +48,24 @@ def from_verdicts(
     if state is not None and (strange := sorted(verdicts.keys() - state.undecided.keys())):
         instead = meant_instead(strange[0], state.undecided)
         raise VerdictRefused(f"no call waits for a verdict as {', '.join(strange)}{instead}")
-    needs = plain_rule(needs)
+    return _Given(verdicts, plain_rule(needs))
 
-    async def authorize(question: Question) -> Verdict:
-        verdict = verdicts.get(question.execution_id)
-        if verdict is None and not must_ask(needs, question.call):
+
+def denied_from_the_start(authorize: Authorize, execution_id: str) -> bool:
+    """Whether this knows its verdicts from the start, and denies the call."""
+    return isinstance(authorize, _Given) and isinstance(authorize.verdicts.get(execution_id), Deny)
+
+
+class _Given:
+    """What `from_verdicts` gives."""
+
+    def __init__(self, verdicts: Mapping[str, Verdict], needs: Needs) -> None:
+        self.verdicts = verdicts
+        self._needs = needs
+
+    async def __call__(self, question: Question) -> Verdict:
+        verdict = self.verdicts.get(question.execution_id)
+        if verdict is None and not must_ask(self._needs, question.call):
             return Allow()
         if verdict is not None and (problem := problem_of(question, verdict)) is not None:
             # A client may have chosen the id and the words.
@@ -60,5 +74,3 @@ def from_verdicts(
             return verdict
         await question.announce(card_of(question.call))
         return Undecided()
-
-    return authorize

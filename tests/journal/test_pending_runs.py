@@ -3,7 +3,7 @@
 import anyio
 
 from streamkit import Conversation, RunEvent, Toolkit, ToolOutput, converse, from_verdicts, tool, user
-from streamkit.execution.approval import Allow, Verdict
+from streamkit.execution.approval import Allow, Deny, Verdict
 from streamkit.journal.journals import Journal
 from streamkit.journal.memory import memory_journal
 from streamkit.testing import ScriptedModel, call, check_grammar
@@ -47,33 +47,56 @@ async def test_a_run_that_goes_on_shows_followers_nothing_twice() -> None:
     assert state.ended == "answer"
 
 
-async def test_a_verdict_on_a_run_that_had_ended_is_kept_before_its_call_starts() -> None:
-    @tool(approval=True, serial="mail")
-    async def never() -> str:
-        """Hang."""
-        await anyio.sleep_forever()
-        return ""
+@tool(approval=True, serial="mail")
+async def never() -> str:
+    """Hang."""
+    await anyio.sleep_forever()
+    return ""
 
-    @tool(approval=True, serial="mail")
-    async def behind(to: str) -> str:
-        """Send a mail."""
-        return f"sent to {to}"
 
-    toolkit, journal = Toolkit(never, behind), memory_journal()
-    model = ScriptedModel([call("never"), call("behind", {"to": "Ann"})], ["Done."])
+@tool(approval=True, serial="mail")
+async def behind(to: str) -> str:
+    """Send a mail."""
+    return f"sent to {to}"
+
+
+QUEUED = Toolkit(never, behind)
+
+
+async def allow_and_die(journal: Journal) -> str:
+    """Allow a call of a run that has ended, with other arguments; the process dies before the call starts. Its id."""
+    model = ScriptedModel([call("never"), call("behind", {"to": "Ann"})])
     async with journal.drive("r") as run:
-        first, second = (await converse(model, toolkit, (user("Send it"),), journal=run)).undecided
+        first, second = (await converse(model, QUEUED, (user("Send it"),), journal=run)).undecided
     verdicts: dict[str, Verdict] = {first: Allow(), second: Allow({"to": "Bob"})}
     async with journal.drive("r") as run:
         assert run.conversation is not None
-        going_on = converse(model, toolkit, run.conversation, journal=run, authorize=from_verdicts(verdicts))
+        going_on = converse(model, QUEUED, run.conversation, journal=run, authorize=from_verdicts(verdicts))
         async with going_on.open() as events:
             async for event in events:
                 if isinstance(event, ToolStarted):
                     break
+    return second
+
+
+async def last_output(journal: Journal, verdicts: dict[str, Verdict]) -> str:
     async with journal.drive("r") as run:
         assert run.conversation is not None
-        state = await converse(model, toolkit, run.conversation, journal=run)
-    outputs = [item.text for item in state.history if isinstance(item, ToolOutput)]
+        going_on = from_verdicts(verdicts, run.conversation)
+        state = await converse(ScriptedModel(["Done."]), QUEUED, run.conversation, journal=run, authorize=going_on)
     assert state.ended == "answer"
-    assert outputs[1] == "sent to Bob"
+    return [item.text for item in state.history if isinstance(item, ToolOutput)][-1]
+
+
+async def test_a_verdict_on_a_run_that_had_ended_is_kept_before_its_call_starts() -> None:
+    journal = memory_journal()
+    await allow_and_die(journal)
+    assert await last_output(journal, {}) == "sent to Bob"
+
+
+async def test_a_call_that_has_not_started_may_still_be_denied() -> None:
+    journal = memory_journal()
+    execution_id = await allow_and_die(journal)
+    assert await last_output(journal, {execution_id: Deny("on second thoughts")}) == (
+        "The call of behind was denied: on second thoughts"
+    )
