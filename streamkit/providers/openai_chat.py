@@ -53,8 +53,11 @@ def encode_thinking_request(request: TurnRequest, model: str) -> dict[str, Any]:
 
 def encode_for(base_url: str) -> Encode:
     """What makes the requests to a server at this address."""
-    host = urlsplit(base_url).hostname or ""
-    if host == urlsplit(OPENAI_URL).hostname or host.endswith(".openai.azure.com"):
+    address = urlsplit(base_url)
+    host = address.hostname or ""
+    is_openai = f".{host}".endswith(".api.openai.com")  # of a region, too
+    is_azure = host.endswith(".openai.azure.com") or (host.endswith(".azure.com") and "/openai" in address.path)
+    if is_openai or is_azure:
         return encode_openai_request
     if host in THINKING_HOSTS:
         return encode_thinking_request

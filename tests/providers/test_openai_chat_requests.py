@@ -306,6 +306,10 @@ def test_mistral_is_not_asked_for_what_it_does_not_know() -> None:
     [
         ("https://api.openai.com/v1", encode_openai_request),
         ("https://team.openai.azure.com/openai/v1?api-version=preview", encode_openai_request),
+        ("https://eu.api.openai.com/v1", encode_openai_request),
+        ("https://team.cognitiveservices.azure.com/openai/v1/", encode_openai_request),
+        ("https://team.services.ai.azure.com/models", encode_request),
+        ("https://notapi.openai.com/v1", encode_request),
         ("https://api.mistral.ai/v1/", encode_mistral_request),
         ("https://api.deepseek.com", encode_thinking_request),
         ("https://api.moonshot.cn/v1", encode_thinking_request),
