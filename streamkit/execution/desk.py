@@ -110,7 +110,8 @@ class ApprovalDesk:
         try:
             await question.announce(card_of(question.call))
             with anyio.move_on_after(self._timeout_seconds):
-                await waiting.decided.wait()
+                if not waiting.decided.is_set():  # else a cancellation would be heard here, and the verdict be lost
+                    await waiting.decided.wait()
             if not waiting.decided.is_set():
                 waiting.verdict = Deny(f"nobody decided within {in_seconds(self._timeout_seconds)}")
             became = "is answered already" if waiting.decided.is_set() else "was not answered in time"

@@ -11,7 +11,7 @@ import anyio.to_thread
 import pytest
 
 from streamkit.errors import FlowError, VerdictRefused
-from streamkit.execution.approval import Allow, Card, Verdict
+from streamkit.execution.approval import Allow, Card, Question, Verdict
 from streamkit.execution.desk import ApprovalDesk
 from streamkit.execution.execute import execute_all
 from streamkit.execution.verdicts import from_verdicts
@@ -412,3 +412,18 @@ async def test_a_value_that_cannot_be_written_is_a_failure() -> None:
     (result,) = await execute_all(Toolkit(BODILESS), calls(("ask_person", {})), authorize=authorize)
     assert isinstance(result, Failure)
     assert result.kind == "not_serialisable"
+
+
+async def test_a_verdict_that_came_before_a_cancellation_counts() -> None:
+    desk = ApprovalDesk()
+
+    async def announce(card: Any) -> None:
+        desk.allow("t.0")
+        scope.cancel()
+
+    valid = TOOLS.validate(ToolCall("c", "send", '{"to": "Ann"}', "t", 0))
+    question = Question(valid, "t.0", None, announce, lambda arguments: None, lambda: False)
+    verdict: Verdict | None = None
+    with anyio.CancelScope() as scope:
+        verdict = await desk.authorize(question)
+    assert verdict == Allow()
