@@ -45,7 +45,7 @@ def serve(app: Any) -> Iterator[str]:
             thread.join()
 
 
-def run_node(script: str, *arguments: str, timeout_seconds: float = 60) -> Any:
+def run_node(script: str, *arguments: str, timeout_seconds: float = 200) -> Any:
     """What a script of this folder prints, which is JSON. One that fails, or takes too long, fails the test."""
     assert NODE is not None, "a test that runs a script has the mark needs_node"
     command = [NODE, str(FOLDER / script), *arguments]
