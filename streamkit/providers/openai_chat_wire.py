@@ -16,7 +16,8 @@ DIALECT = "openai_chat"
 """The name under which it keeps what goes back unread."""
 
 # The fields that are needed, the rest is skipped in C. Fields that servers fill in different ways are Any, so that an
-# odd one does not cost the whole chunk. gc=False: they live for a moment, and hold no cycles.
+# odd one does not cost the whole chunk. Those that come most often stand first, as they come: msgspec looks for each
+# from behind the one before. gc=False: they live for a moment, and hold no cycles.
 
 
 class Function(msgspec.Struct, gc=False):
@@ -27,8 +28,8 @@ class Function(msgspec.Struct, gc=False):
 
 class CallPiece(msgspec.Struct, gc=False):
     index: int | None = None
-    id: Any = None
     function: Function | None = None
+    id: Any = None
     custom: Any = None  # name, and plain text as input
     extra_content: Any = None
     name: Any = None  # from servers that put no function around these two
@@ -37,6 +38,7 @@ class CallPiece(msgspec.Struct, gc=False):
 
 class Delta(msgspec.Struct, gc=False):
     content: Any = None  # text, or a list of parts
+    tool_calls: list[CallPiece] | None = None
     reasoning_content: Any = None
     reasoning: Any = None
     reasoning_text: Any = None
@@ -45,7 +47,6 @@ class Delta(msgspec.Struct, gc=False):
     thinking: Any = None
     thinking_blocks: Any = None
     refusal: Any = None
-    tool_calls: list[CallPiece] | None = None
     function_call: Any = None  # what a call was before there could be several: name and arguments
     extra_content: Any = None
     annotations: Any = None
@@ -55,11 +56,11 @@ class Delta(msgspec.Struct, gc=False):
 
 
 class Choice(msgspec.Struct, gc=False):
+    index: int | None = None
     delta: Delta | None = None
-    message: Any = None  # instead of a delta: from servers that put the whole answer into one event
     finish_reason: str | None = None
     native_finish_reason: Any = None  # the word of the server behind this one
-    index: int | None = None
+    message: Any = None  # instead of a delta: from servers that put the whole answer into one event
     usage: Any = None
     error: Any = None  # beside the word for it
 
