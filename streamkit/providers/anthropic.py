@@ -31,19 +31,20 @@ CACHED = {"cache_control": {"type": "ephemeral"}}
 
 
 def encode_request(
-    request: TurnRequest, model: str, *, cache: bool = True, eager_input: bool = False
+    request: TurnRequest, model: str, *, cache: bool = True, eager_input: bool = False, unsigned: bool = False
 ) -> dict[str, Any]:
     """The body that asks a model for one streamed turn.
 
-    cache: see `anthropic`. eager_input: asks for arguments as they are written. reasoning_effort: the model thinks as
-    much as it finds right, with this effort, and a summary is shown. Thinking is refused where a tool must be called:
-    there only the effort is asked for; and a temperature beside it: that is left out. Models before 4.6 want
+    cache: see `anthropic`. eager_input: asks for arguments as they are written. unsigned: sends thinking without a
+    signature back, which Anthropic refuses, but servers want whose models do not sign it. reasoning_effort: the model
+    thinks as much as it finds right, with this effort, and a summary is shown. Thinking is refused where a tool must be
+    called: there only the effort is asked for; and a temperature beside it: that is left out. Models before 4.6 want
     `extra={"thinking": …}` instead. output: a schema to which the server cannot hold the model is told to the model.
     """
     body: dict[str, Any] = {
         "model": model,
         "max_tokens": OUTPUT_TOKENS if request.max_output_tokens is None else request.max_output_tokens,
-        "messages": messages_of(request.history),
+        "messages": messages_of(request.history, unsigned=unsigned),
         "stream": True,
     }
     schema = None if request.output is None else strict_schema(request.output)
@@ -165,7 +166,12 @@ def anthropic(
         name,
         f"{address.rstrip('/').removesuffix('/v1')}/v1/messages{mark}{query}",
         headers=request_headers,
-        encode=partial(encode_request, cache=cache, eager_input=is_anthropic if eager_input is None else eager_input),
+        encode=partial(
+            encode_request,
+            cache=cache,
+            eager_input=is_anthropic if eager_input is None else eager_input,
+            unsigned=not is_anthropic,
+        ),
         decoder=AnthropicDecoder,
         key_hint="no key was sent: give api_key=…, or set ANTHROPIC_API_KEY",
         options=options,

@@ -29,8 +29,9 @@ DECLINED_KINDS = (*THOUGHT_KINDS, "connector_text", "tool_use")
 """Of what a model wrote before another took over, this must not go back."""
 
 
-def messages_of(history: History) -> list[dict[str, Any]]:
-    runs = _runs(history)
+def messages_of(history: History, *, unsigned: bool = False) -> list[dict[str, Any]]:
+    """unsigned: thinking goes back without a signature, too."""
+    runs = _runs(history, unsigned=unsigned)
     answered = _answered(block for _, blocks in runs for block in blocks)
     messages: list[dict[str, Any]] = []
     for (speaker, blocks), (next_speaker, _) in itertools.pairwise([*runs, (None, [])]):
@@ -46,12 +47,12 @@ def messages_of(history: History) -> list[dict[str, Any]]:
     return messages
 
 
-def _runs(history: History) -> list[tuple[Speaker | None, list[Block]]]:
+def _runs(history: History, *, unsigned: bool) -> list[tuple[Speaker | None, list[Block]]]:
     """The blocks of a history by who speaks; none of the runs is empty."""
     runs: list[tuple[Speaker | None, list[Block]]] = []
     ids = _CallIds()
     for speaker, items in in_order(history):
-        blocks = [block for item in items for block in _blocks_of(item, ids)]
+        blocks = [block for item in items for block in _blocks_of(item, ids, unsigned=unsigned)]
         if speaker == "model":
             blocks = _without_declined(blocks, ids)
         if blocks and runs and runs[-1][0] == speaker:
@@ -72,7 +73,7 @@ class _CallIds(CallIds):
 # From items to blocks
 
 
-def _blocks_of(item: Item, ids: _CallIds) -> Iterator[Block]:
+def _blocks_of(item: Item, ids: _CallIds, *, unsigned: bool) -> Iterator[Block]:
     opaque = (getattr(item, "opaque", None) or {}).get(DIALECT)
     match item:
         case Message(text=text, images=images):
@@ -81,7 +82,7 @@ def _blocks_of(item: Item, ids: _CallIds) -> Iterator[Block]:
                 yield _text(text) | (opaque or {})
         case Reasoning() if opaque is not None and "data" in opaque:
             yield {"type": "redacted_thinking"} | opaque
-        case Reasoning(text=text) if opaque:  # of others it would be refused, and so would what is not signed
+        case Reasoning(text=text) if opaque or (unsigned and opaque is not None):  # of other dialects it is refused
             yield {"type": "thinking", "thinking": text} | opaque
         case ToolCall():
             name = legal_name(item.name, NAME_LENGTH)

@@ -181,6 +181,12 @@ def test_only_thoughts_of_this_dialect_go_back() -> None:
     ]
 
 
+def test_thoughts_of_models_that_do_not_sign_go_back_to_them() -> None:
+    history = (user("go"), Reasoning("of another", "trace", {"gemini": {}}), thought("Hm"), assistant("Yes"))
+    assert messages_of(history, unsigned=True)[1]["content"] == [{"type": "thinking", "thinking": "Hm"}, said("Yes")]
+    assert messages_of(history)[1]["content"] == [said("Yes")]
+
+
 @pytest.mark.parametrize("after", [(), (user("b"),)])
 def test_a_message_does_not_end_in_thoughts(after: tuple[Item, ...]) -> None:
     history = (user("a"), assistant("Hi"), thought(signature="s"), thought("", data="d"), *after)

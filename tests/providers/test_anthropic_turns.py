@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from streamkit.errors import ProviderError
-from streamkit.items import ToolSpec, user
+from streamkit.items import Reasoning, ToolSpec, assistant, user
 from streamkit.providers.anthropic import anthropic
 from streamkit.turns import ToolInputDelta, TurnRequest
 
@@ -56,6 +56,13 @@ async def test_what_a_model_is_made_with_is_in_its_requests(
         await model.stream_turn(TurnRequest((user("hi"),), (ToolSpec("f", "", {}),)))
     sent = json.dumps(server.asked[0].body)
     assert ("cache_control" in sent, "eager_input_streaming" in sent) == (has_marks, is_eager)
+
+
+async def test_a_server_that_is_not_anthropic_gets_back_thinking_that_it_did_not_sign() -> None:
+    history = (user("hi"), Reasoning("Hm", "trace", {"anthropic": {}}), assistant("Yes"), user("Go on"))
+    async with serve(answer(HI)) as server:
+        await anthropic("m", base_url=server.url, api_key="k").stream_turn(TurnRequest(history))
+    assert server.asked[0].body["messages"][1]["content"][0] == {"type": "thinking", "thinking": "Hm"}
 
 
 @pytest.mark.parametrize(("key", "told"), [("", "set ANTHROPIC_API_KEY"), ("a-secret-key", "invalid x-api-key")])
