@@ -118,8 +118,8 @@ class AnthropicDecoder(DialectDecoder[_Event]):
                     self._read_end(event.delta, parts)
             case "message_stop":
                 self._finish(parts)
-            case "message":  # all of it, from servers that do not stream
-                self._start_message(parsed(data), parts)
+            case "message" if isinstance(message := whole(parsed(data)), dict):  # from servers that do not stream
+                self._start_message(message, parts)
             case "ping":
                 pass
             case _ if event.delta is not None and event.delta.partial_json:

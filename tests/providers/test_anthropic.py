@@ -200,6 +200,8 @@ def test_an_answer_may_come_whole_at_the_start() -> None:
     assert read(start | {"message": {"content": [], "stop_reason": "tool_use"}}).error is not None
     as_one = {"type": "message", "role": "assistant", **message}
     assert read(as_one).turn == turn
+    too_long = b'data: {"type":"message","created":%b}\n\n' % (b"1" * 5000)  # for json
+    assert isinstance(read(tail=too_long).error, IncompleteStream)
 
 
 def test_deltas_that_do_not_say_what_they_are_are_read_by_what_they_hold() -> None:
@@ -453,6 +455,7 @@ def test_a_character_that_the_server_cut_in_two_is_whole_again(kind: str) -> Non
             "type": "message_start",
             "message": {"content": [{"type": "text", "text": "\ud83d"}], "stop_reason": "\ud83d"},
         },
+        {"type": "message", "content": [{"type": "text", "text": "\ud83d"}], "stop_reason": "\ud83d"},
         {"type": "\ud83d"},
         {"type": "error", "error": {"message": "\ud83d"}},
     ],
