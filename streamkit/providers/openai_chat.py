@@ -18,7 +18,7 @@ from .openai_chat_messages import MISTRAL, MOST, ONLY_ITS_OWN, OPENAI, THINKING,
 from .openai_schema import schema_name, strict_schema
 from .options import HttpOptions
 from .requests import bearer, endpoint, say_once
-from .tool_schema import object_schema, openai_parameters
+from .tool_schema import openai_parameters
 
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_KEY = "OPENAI_API_KEY"
@@ -103,7 +103,7 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
     parameters = openai_parameters(spec.parameters)
     function: dict[str, Any] = {"name": spec.name, "description": spec.description, "parameters": parameters}
     if spec.strict:
-        strict = strict_schema(spec.parameters and object_schema(spec.parameters))
+        strict = strict_schema(spec.parameters)
         if strict is None:
             say_once(f"the parameters of {spec.name} cannot be a strict schema: the model may get them wrong")
         else:

@@ -19,7 +19,7 @@ from .openai_responses_items import CALLS, DIALECT
 from .openai_schema import schema_name, strict_schema
 from .options import HttpOptions
 from .requests import CallIds, bearer, endpoint, image_url, in_order, legal_id, legal_name, say_once
-from .tool_schema import object_schema, openai_parameters
+from .tool_schema import openai_parameters
 
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_KEY = "OPENAI_API_KEY"
@@ -84,7 +84,7 @@ def _tools(request: TurnRequest) -> dict[str, Any]:
 def _tool(spec: ToolSpec) -> dict[str, Any]:
     """`strict` is always said: this API takes a tool that does not say it for a strict one."""
     parameters = openai_parameters(spec.parameters)
-    strict = strict_schema(spec.parameters and object_schema(spec.parameters)) if spec.strict else None
+    strict = strict_schema(spec.parameters) if spec.strict else None
     if spec.strict and strict is None:
         say_once(f"the parameters of {spec.name} cannot be a strict schema: the model may get them wrong")
     return {

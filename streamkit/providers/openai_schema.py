@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .tool_schema import compiles_nowhere
+from .tool_schema import NOT_ON_TOP, compiles_nowhere
 
 _HELD = (
     "type", "description", "enum", "const", "pattern", "multipleOf", "minimum", "maximum", "exclusiveMinimum",
@@ -27,10 +27,11 @@ def strict_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
     """The schema as OpenAI can hold a model to it, or None where that cannot be: then it is only a hint.
 
     Every object has all the fields that are named, and no others. What only narrows a value, and is not known there, is
-    left out. None for objects with fields of any name, for values of any kind, and for what is no object on top.
+    left out. None for objects with fields of any name, for values of any kind, and for what is no object on top,
+    or a choice of several: as one object it would have the fields of all of them.
     """
     on_top = schema or {"type": "object", "properties": {}}
-    if on_top.get("type") != "object":
+    if on_top.get("type") != "object" or on_top.keys() & NOT_ON_TOP:
         return None
     try:
         return _strict(on_top)

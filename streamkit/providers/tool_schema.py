@@ -19,7 +19,7 @@ from typing import Any
 Schema = dict[str, Any]
 
 _CHOICES = ("anyOf", "oneOf")
-_NOT_ON_TOP = (*_CHOICES, "allOf", "not", "enum", "const")
+NOT_ON_TOP = (*_CHOICES, "allOf", "not", "enum", "const")
 _DEEPEST_TOP = 8
 _MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
@@ -35,7 +35,7 @@ def compiles_nowhere(pattern: object) -> bool:
 def object_schema(schema: Schema) -> Schema:
     """The schema of one object, with all fields that any of the schemas on top of it names."""
     schema = {"type": "object"} | schema
-    said = {key: value for key, value in schema.items() if key in _NOT_ON_TOP}
+    said = {key: value for key, value in schema.items() if key in NOT_ON_TOP}
     if not said:
         return schema
     return _described(_merged(schema, schema, _DEEPEST_TOP), said)
@@ -64,7 +64,7 @@ def _described(schema: Schema, lost: Schema) -> Schema:
 def _merged(schema: Any, root: Schema, levels: int) -> Schema:
     """One schema without others on top. What any of them may have, it may; what all of them need, it needs."""
     schema = _followed(schema, root)
-    plain = {key: value for key, value in schema.items() if key not in _NOT_ON_TOP}
+    plain = {key: value for key, value in schema.items() if key not in NOT_ON_TOP}
     needed = list(plain.get("required") or ())
     fields: dict[str, list[Any]] = {}
     for key in (*_CHOICES, "allOf"):

@@ -71,6 +71,8 @@ def test_a_schema_is_written_as_a_strict_one(schema: dict[str, Any], strict: dic
         {"type": "array", "items": TEXT},
         {"anyOf": [{"type": "object", "properties": {}}]},
         {"$ref": "#/$defs/A"},
+        {"type": "object", "properties": {"a": TEXT, "b": TEXT}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
+        {"type": "object", "properties": {"a": TEXT}, "oneOf": [{"type": "object", "properties": {"b": TEXT}}]},
         {"type": "object"},
         {"type": "object", "additionalProperties": TEXT},
         {"type": "object", "properties": {"a": {}}},
