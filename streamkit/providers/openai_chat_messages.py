@@ -51,6 +51,7 @@ ONLY_ITS_OWN = {
     "api.groq.com": Server(takes_back=("reasoning",)),
     "api.cerebras.ai": Server(takes_back=("reasoning",)),
     "api.fireworks.ai": Server(takes_back=("reasoning_content",)),
+    "generativelanguage.googleapis.com": Server(takes_back=("extra_content",)),
 }
 """By host, servers that refuse what another one wanted back."""
 OPENAI = Server(

@@ -340,6 +340,15 @@ def test_a_server_that_refuses_what_others_want_back_gets_only_its_own(base_url:
     assert sent == {"role", "content", "tool_calls"} | fields
 
 
+def test_gemini_gets_back_what_it_wants_with_a_call_and_no_reasoning_of_others() -> None:
+    call = ToolCall("c", "f", "{}", opaque={"openai_chat": {"extra_content": {"google": {}}}})
+    history = (Reasoning("Hm", "trace", {"openai_chat": {"field": "reasoning"}}), call, ToolOutput("c", "f", "1"))
+    encode = encode_for("https://generativelanguage.googleapis.com/v1beta/openai")
+    said = encode(TurnRequest((user("?"), *history)), "m")["messages"][1]
+    written = {**written_call("c"), "extra_content": {"google": {}}}
+    assert said == {"role": "assistant", "content": None, "tool_calls": [written]}
+
+
 @pytest.mark.parametrize("case", cases("stream_openai_chat.json"))
 def test_what_a_case_wants_sent_back_is_sent(case: dict[str, Any]) -> None:
     wanted = case["expect"].get("replay", [])
