@@ -57,14 +57,11 @@ class Answer:
         await self.response.aclose()  # it was read to its end: the connection can be used again
 
     async def has_events(self) -> bool:
-        """Whether it begins as server-sent events do. What was looked at is still to be read."""
-        seen: list[bytes] = []
-        while len(start := b"".join(seen).lstrip(_BEFORE_EVENTS)) < len(_LONGEST_FIELD):
-            piece = await anext(self, None)
-            if piece is None:
-                break
-            seen.append(piece)
-        self._pieces = _joined(seen, self._pieces)
+        """Whether it begins as server-sent events do. What was looked at, but for blank lines, is still to be read."""
+        start = b""
+        while len(start) < len(_LONGEST_FIELD) and (piece := await anext(self, None)) is not None:
+            start = (start + piece).lstrip(_BEFORE_EVENTS)  # some send blank lines for as long as the model thinks
+        self._pieces = _joined(start, self._pieces)
         return start.startswith(_FIELDS)
 
     async def text(self) -> str:
@@ -98,9 +95,8 @@ class Answer:
                     pass
 
 
-async def _joined(seen: Iterable[bytes], rest: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
-    for piece in seen:
-        yield piece
+async def _joined(start: bytes, rest: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
+    yield start
     async for piece in rest:
         yield piece
 

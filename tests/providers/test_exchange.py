@@ -94,7 +94,7 @@ async def test_an_answer_that_is_no_stream_says_what_it_is(
     assert (type(raised), str(raised), raised.status) == (error, message, 200)
 
 
-@pytest.mark.parametrize("before", [b"", b"\r\n", b": ping\n\n", b"\xef\xbb\xbf", b"event: a\nid: 1\n"])
+@pytest.mark.parametrize("before", [b"", b"\r\n", b"\n" * 99, b": ping\n\n", b"\xef\xbb\xbf", b"event: a\nid: 1\n"])
 async def test_a_stream_is_read_though_it_is_said_to_be_json(before: bytes) -> None:
     turn = await run(answer(before + STOP, kind="application/json; charset=utf-8"))
     assert turn.stop_reason == "stop"
