@@ -160,11 +160,14 @@ class Output:
 
     def read_all(self, output: list[Any], parts: list[Part]) -> None:
         """The last response repeats its output. A call that it tells twice, with its ids, is one."""
-        again = [place for place, item in enumerate(output) if is_item(item) and item in output[:place]]
-        told = {place: item for place, item in enumerate(output) if is_item(item)}
-        for place in again:
-            if ids_of(told[place]) and told[place]["type"] in CALLS:
-                del told[place]
+        told: dict[int, dict[str, Any]] = {}
+        calls: dict[tuple[Place, ...], dict[str, Any]] = {}  # by their ids
+        for place, item in enumerate(output):
+            if not is_item(item):
+                continue
+            ids = ids_of(item) if item["type"] in CALLS else ()
+            if not ids or calls.get(ids) != item:
+                told[place] = calls[ids] = item
         known = self._known(told)
         for place, item in told.items():
             self._read(known.get(place) or self._begin(item["type"], place, item, parts), item, parts)
