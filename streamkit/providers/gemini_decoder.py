@@ -110,7 +110,7 @@ class GeminiDecoder(DialectDecoder[Chunk]):
     def _read_wrapped(self, told: Any, parts: list[Part]) -> None:
         """The servers that Google's own tools for programmers ask put each event into another object."""
         match told:
-            case {"response": dict(inner)}:
+            case {"response": dict(inner)} if "response" not in inner:  # else each level would be read anew
                 self._read_odd_record(inner, json.dumps(inner), parts)
             case _:
                 self.read_unknown(told, parts)
