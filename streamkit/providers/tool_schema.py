@@ -51,8 +51,10 @@ def _as_openai_takes_it(schema: Schema) -> Schema:
     if compiles_nowhere(pattern := schema.get("pattern")):
         without = {key: value for key, value in schema.items() if key != "pattern"}
         schema = _described(without, {"pattern": pattern})
-    if "array" in schema.get("type", ()) and not isinstance(schema.get("items"), dict):
+    items = schema.get("items", True)
+    if "array" in schema.get("type", ()) and not isinstance(items, dict):
         schema = schema | {"items": {}}
+        return schema if items is True else _described(schema, {"items": items})
     return schema
 
 

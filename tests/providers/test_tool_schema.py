@@ -77,7 +77,12 @@ def test_what_fits_a_schema_fits_what_is_sent_of_it(arguments: dict[str, Any]) -
         ({"anyOf": [{"type": "array"}, TEXT]}, {"anyOf": [{"type": "array", "items": {}}, TEXT]}),
         (
             {"type": "array", "prefixItems": [{"type": "array"}], "items": False},
-            {"type": "array", "prefixItems": [{"type": "array", "items": {}}], "items": {}},
+            {"type": "array", "prefixItems": [{"type": "array", "items": {}}], "items": {},
+             "description": said({"items": False})},
+        ),
+        (
+            {"type": "array", "items": [TEXT, NUMBER]},
+            {"type": "array", "items": {}, "description": said({"items": [TEXT, NUMBER]})},
         ),
         ({**TEXT, "pattern": "^a+$"}, {**TEXT, "pattern": "^a+$"}),
         ({**TEXT, "pattern": "^(?!a)"}, {**TEXT, "description": said({"pattern": "^(?!a)"})}),
@@ -87,7 +92,7 @@ def test_what_fits_a_schema_fits_what_is_sent_of_it(arguments: dict[str, Any]) -
         ),
         ({"type": "object", "properties": {"pattern": TEXT, "items": TEXT}}, None),
     ],
-)
+)  # fmt: skip
 def test_what_is_inside_is_written_as_openai_takes_it(field: dict[str, Any], sent: dict[str, Any] | None) -> None:
     schema = {"type": "object", "properties": {"a": field}}
     assert openai_parameters({}) == {"type": "object", "properties": {}}
