@@ -170,8 +170,8 @@ class OpenAIResponsesDecoder(DialectDecoder[_Event]):
                 self._output.annotate(message, annotation, parts)
             case _ if (end := kind.removeprefix("response.")) in _STOP_REASONS or kind == "response.done":
                 self._read_end(end, told.get("response", told), parts)  # some put it beside the type
-            case {"object": "response", "output": list()} if not kind:  # all of it, from servers that do not stream
-                self._read_end("completed", told, parts)
+            case {"object": "response", "status": str(end), "output": list()} if not kind and end in _STOP_REASONS:
+                self._read_end(end, told, parts)  # all of it, from servers that do not stream
             case _ if not _TELL_NOTHING.fullmatch(kind):
                 self.read_unknown(told, parts)
 

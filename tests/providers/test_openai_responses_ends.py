@@ -59,6 +59,7 @@ def test_the_last_response_may_stand_beside_its_type_or_alone() -> None:
             [OBJECT], Usage(3), "tool_calls",
         )  # fmt: skip
     assert read({**response, "status": "incomplete"}).turn.stop_reason == "length"
+    assert isinstance(read({**response, "status": "queued"}).error, IncompleteStream)
 
 
 def test_an_error_has_the_status_that_stands_beside_it() -> None:
