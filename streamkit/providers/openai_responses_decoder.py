@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from ..codec.surrogates import whole
-from ..errors import ModelError, ProviderError
+from ..errors import BadPayload, ModelError, ProviderError
 from ..items import StopReason, Usage
 from ..parts import InputDelta, Part, UsageReported
 from ..tool_input import as_text
@@ -142,7 +142,11 @@ class OpenAIResponsesDecoder(DialectDecoder[_Event]):
             event.delta = self.mended(where, event.delta)
 
     def _read_rare(self, kind: str, data: str, parts: list[Part]) -> None:
-        told = _plain(data)
+        try:
+            told = _plain(data)
+        except ValueError as error:  # json refuses numbers that are very long
+            self.fail(BadPayload(f"an event of the stream cannot be read: {error}"), parts)
+            return
         index, item_id, call_id = (scalar(told.get(key)) for key in ("output_index", "item_id", "call_id"))
         match told:
             case {"type": "response.output_item.added", "item": item} if is_item(item):

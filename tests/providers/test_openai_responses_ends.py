@@ -62,6 +62,11 @@ def test_the_last_response_may_stand_beside_its_type_or_alone() -> None:
     assert isinstance(read({**response, "status": "queued"}).error, IncompleteStream)
 
 
+def test_an_event_that_json_refuses_fails_the_turn() -> None:
+    too_long = b'{"type":"response.completed","response":{"created_at":%b}}' % (b"1" * 5000)
+    assert isinstance(read(text("a"), tail=b"data: " + too_long + b"\n\n").error, BadPayload)
+
+
 def test_an_error_has_the_status_that_stands_beside_it() -> None:
     found = read({"type": "error", "status": 429, "error": {"message": "slow"}})
     assert isinstance(found.error, ProviderError)
