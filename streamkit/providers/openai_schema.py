@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .tool_schema import NOT_ON_TOP, compiles_nowhere
+from .tool_schema import NOT_ON_TOP, is_refused_pattern
 
 _HELD = (
     "type", "description", "enum", "const", "pattern", "multipleOf", "minimum", "maximum", "exclusiveMinimum",
@@ -64,7 +64,7 @@ def _strict(schema: Any) -> dict[str, Any]:
                 strict[key] = _strict(value)
             case "format", _:
                 strict |= {key: value} if value in _FORMATS else {}
-            case "pattern", _ if compiles_nowhere(value):
+            case "pattern", _ if is_refused_pattern(value):
                 pass
             case _ if key in _HELD:
                 strict[key] = value

@@ -28,7 +28,7 @@ _LOOKS_AROUND = re.compile(r"\(\?<?[=!]|\\[pP]\{")
 """Patterns that OpenAI cannot compile: those that look ahead or behind, and those with classes of Unicode."""
 
 
-def compiles_nowhere(pattern: object) -> bool:
+def is_refused_pattern(pattern: object) -> bool:
     return isinstance(pattern, str) and _LOOKS_AROUND.search(pattern) is not None
 
 
@@ -48,7 +48,7 @@ def openai_parameters(schema: Schema) -> Schema:
 
 
 def _as_openai_takes_it(schema: Schema) -> Schema:
-    if compiles_nowhere(pattern := schema.get("pattern")):
+    if is_refused_pattern(pattern := schema.get("pattern")):
         without = {key: value for key, value in schema.items() if key != "pattern"}
         schema = _described(without, {"pattern": pattern})
     items = schema.get("items", True)
