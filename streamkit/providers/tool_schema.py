@@ -20,7 +20,6 @@ Schema = dict[str, Any]
 
 _CHOICES = ("anyOf", "oneOf")
 NOT_ON_TOP = (*_CHOICES, "allOf", "not", "enum", "const")
-_DEEPEST_TOP = 8
 _MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _SINGLE = ("items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames")
@@ -38,7 +37,7 @@ def object_schema(schema: Schema) -> Schema:
     said = {key: value for key, value in schema.items() if key in NOT_ON_TOP}
     if not said:
         return schema
-    return _described(_merged(schema, schema, _DEEPEST_TOP), said)
+    return _described(_merged(schema, schema, {}), said)
 
 
 def openai_parameters(schema: Schema) -> Schema:
@@ -63,14 +62,23 @@ def _described(schema: Schema, lost: Schema) -> Schema:
     return schema | {"description": "\n\n".join([*known, f"It must fit, too: {json.dumps(lost, ensure_ascii=False)}"])}
 
 
-def _merged(schema: Any, root: Schema, levels: int) -> Schema:
-    """One schema without others on top. What any of them may have, it may; what all of them need, it needs."""
-    schema = _followed(schema, root)
+def _merged(schema: Any, root: Schema, followed: dict[str, Schema]) -> Schema:
+    """One schema without others on top. What any of them may have, it may; what all of them need, it needs.
+
+    followed: what references were merged to, each of them once: they may go in a circle, or all to the same.
+    """
+    if isinstance(schema, dict) and isinstance(reference := schema.get("$ref"), str):
+        if reference not in followed:
+            followed[reference] = {}  # for the circle
+            followed[reference] = _merged(_target(reference, root), root, followed)
+        return followed[reference]
+    if not isinstance(schema, dict):
+        return {}
     plain = {key: value for key, value in schema.items() if key not in NOT_ON_TOP}
     needed = list(plain.get("required") or ())
     fields: dict[str, list[Any]] = {}
     for key in (*_CHOICES, "allOf"):
-        branches = [_merged(branch, root, levels - 1) for branch in schema.get(key) or () if levels]
+        branches = [_merged(branch, root, followed) for branch in schema.get(key) or ()]
         for branch in branches:
             for name, field in (branch.get("properties") or {}).items():
                 known = fields.setdefault(name, [])
@@ -86,14 +94,12 @@ def _merged(schema: Any, root: Schema, levels: int) -> Schema:
     return plain
 
 
-def _followed(schema: Any, root: Schema) -> Schema:
-    """A schema, or what it refers to in the definitions of the root."""
-    target: Any = schema
-    if isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
-        target = root
-        for step in schema["$ref"].removeprefix("#/").split("/"):
-            target = target.get(step) if isinstance(target, dict) else None
-    return target if isinstance(target, dict) else {}
+def _target(reference: str, root: Schema) -> Any:
+    """What is referred to in the definitions of the root."""
+    target: Any = root
+    for step in reference.removeprefix("#/").split("/"):
+        target = target.get(step) if isinstance(target, dict) else None
+    return target
 
 
 def _mapped(schema: Any, change: Callable[[Schema], Schema]) -> Any:

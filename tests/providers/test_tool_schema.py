@@ -109,3 +109,10 @@ def test_all_that_refuse_them_are_sent_other_ones() -> None:
     for schema in [*chat, *responses, *messages]:
         assert schema["type"] == "object"
         assert not schema.keys() & {"anyOf", "oneOf", "allOf", "not", "enum", "const"}
+
+
+def test_choices_that_refer_to_themselves_are_read_once() -> None:
+    names = [f"kind_{number}" for number in range(12)]
+    same = [{"$ref": f"#/$defs/{name}"} for name in names]
+    kinds = {name: {"anyOf": same, "properties": {name: {"type": "string"}}} for name in names}
+    assert set(object_schema({"anyOf": same, "$defs": kinds})["properties"]) == set(names)
