@@ -15,9 +15,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ..codec.json_object import nests_deeper_than
 from ..codec.strict_json import strict_json
 
 Schema = Mapping[str, Any]
+
+MAX_NESTING = 128
+"""How deep objects and arrays may be nested in the arguments of a call: what copies and encodes them is recursive."""
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _DEEPEST = 8  # schemas within each other, or referring to each other; what lies deeper takes anything
@@ -121,6 +125,8 @@ def _meant(value: Any) -> Any:
     if not isinstance(value, str):
         return _NOTHING
     if value in ("true", "false") or _NUMBER.fullmatch(value) or value.strip(" \t\r\n")[:1] in ("[", "{"):
+        if nests_deeper_than(MAX_NESTING - 1, value):  # it would lie in an object
+            return _NOTHING
         try:
             return strict_json(value)
         except (ValueError, RecursionError):

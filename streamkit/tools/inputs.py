@@ -21,10 +21,7 @@ from ..shapes.pydantic_models import is_model, plain
 from ..shapes.schema import mentions_models
 from ..shapes.shape import Shape, shape_of
 from .arguments import read_text, read_tree
-from .coercion import fields_of, takes
-
-MAX_NESTING = 128
-"""How deep objects and arrays may be nested in the arguments of a call: what copies and encodes them is recursive."""
+from .coercion import MAX_NESTING, fields_of, takes
 
 _DOES_NOT_DECODE = (msgspec.DecodeError, UnicodeEncodeError, RecursionError)
 

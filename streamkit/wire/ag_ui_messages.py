@@ -16,7 +16,7 @@ import msgspec
 from ..codec.json_object import nests_deeper_than, object_text
 from ..errors import MessagesRefused
 from ..items import History, Image, Item, Message, ToolCall, ToolOutput, TurnItem, image
-from ..tools.inputs import MAX_NESTING
+from ..tools.coercion import MAX_NESTING
 from ..turns import Turn
 from .ag_ui_records import Called, ContentPart, Said
 

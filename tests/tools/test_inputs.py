@@ -259,6 +259,13 @@ def test_of_a_type_that_has_an_end_nothing_deep_is_kept_or_taken() -> None:
         made(kind).decode(f'{{"a":[{deep}]}}')
 
 
+def test_text_that_stands_for_a_list_may_be_nested_no_deeper() -> None:
+    kind = msgspec.defstruct("S", [("a", list)])
+    assert made(kind).decode('{"a":"' + "[" * 127 + "]" * 127 + '"}')["a"]
+    with pytest.raises(InvalidInput, match="a: expected array"):
+        made(kind).decode('{"a":"' + "[" * 128 + "]" * 128 + '"}')
+
+
 def test_edited_arguments_may_be_nested_no_deeper() -> None:
     tree: list[object] = []
     for _ in range(200):
