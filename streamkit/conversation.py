@@ -193,8 +193,8 @@ class Conversation(msgspec.Struct, frozen=True):
         Raises HistoryError while a turn is unsettled.
         """
         self._check_settled()
-        if strange := next((item for item in items if not isinstance(item, Tagged)), None):
-            raise TypeError(f"say takes items, such as user('…'), not a {type(strange).__name__}")
+        if strange := [type(item).__name__ for item in items if not isinstance(item, Tagged)]:
+            raise TypeError(f"say takes items, such as user('…'), not a {strange[0]}")
         return msgspec.structs.replace(self, history=self.history + items, ended=None, used=Used())
 
 

@@ -91,7 +91,7 @@ def test_the_text_of_a_conversation_is_what_was_said_last() -> None:
     assert said.say(user("And?")).text == ""
 
 
-def test_only_items_are_said() -> None:
-    text: Any = "And?"
+@pytest.mark.parametrize("given", ["And?", "", None])
+def test_only_items_are_said(given: Any) -> None:
     with pytest.raises(TypeError, match=r"user\('…'\)"):
-        Conversation().say(text)
+        Conversation().say(given)

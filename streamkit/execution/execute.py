@@ -91,8 +91,8 @@ async def execute_all(
     check_driven(journal)
     check_running_given(running)
     calls = tuple(calls)
-    if strange := next((call for call in calls if not isinstance(call, ToolCall)), None):
-        raise TypeError(f"calls are those of a turn, such as turn.calls, and not of {type(strange).__name__}")
+    if strange := [type(call).__name__ for call in calls if not isinstance(call, ToolCall)]:
+        raise TypeError(f"calls are those of a turn, such as turn.calls, and not of {strange[0]}")
     if journal is not None and not _outer_execution.get():
         journal.check_taken(calls)
     strike_out(call.call_id for call in calls)

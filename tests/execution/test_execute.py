@@ -459,6 +459,7 @@ async def test_calls_may_come_from_any_iterable() -> None:
     assert [result.tool for result in results] == ["work", "work"]
 
 
-async def test_what_is_no_call_is_named() -> None:
-    with pytest.raises(TypeError, match=r"such as turn\.calls, and not of str"):
-        await execute_all(Toolkit(), ["search"])  # type: ignore[list-item]
+@pytest.mark.parametrize("given", ["search", "", None])
+async def test_what_is_no_call_is_named(given: Any) -> None:
+    with pytest.raises(TypeError, match=rf"such as turn\.calls, and not of {type(given).__name__}"):
+        await execute_all(Toolkit(), [given])
