@@ -38,7 +38,8 @@ class Guards:
         if isinstance(allowed_origins, str):  # of which each part would be allowed
             raise TypeError(f"allowed_origins is a list of origins, such as [{allowed_origins!r}], and no text")
         for origin in allowed_origins:
-            if origin != "*" and re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/\sA-Z]+", origin) is None:  # no browser sends it
+            # No browser sends another, but for "null", which any page may make it send.
+            if origin != "*" and re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/*\sA-Z]+", origin) is None:
                 raise ValueError(f"allowed_origins: an origin is like 'https://example.org:8000', and not {origin!r}")
         self._authenticate = authenticate
         self._allowed_origins = allowed_origins

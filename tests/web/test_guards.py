@@ -79,7 +79,9 @@ async def test_all_pages_may_ask_without_cookies() -> None:
     assert "access-control-allow-credentials" not in asked.headers
 
 
-@pytest.mark.parametrize("origin", ["https://example.org/", "example.org", "https://Example.org", "null", ""])
+@pytest.mark.parametrize(
+    "origin", ["https://example.org/", "https://*.example.org", "example.org", "https://Example.org", "null", ""]
+)
 def test_an_origin_that_no_browser_sends_says_so(origin: str) -> None:
     with pytest.raises(ValueError, match="an origin is like"):
         app(Agent(), allowed_origins=["https://example.org:8000", "capacitor://localhost", origin])
