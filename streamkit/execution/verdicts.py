@@ -37,8 +37,8 @@ def from_verdicts(
 
     state: the conversation that waits for them; a verdict on a call that is not `undecided` in it raises
     VerdictRefused. A call that is allowed with arguments that do not fit, or without the value that it needs, stays
-    pending, and is asked about again. In a run that is written down, the first verdict on a call counts,
-    unless it allowed the call, which has not started yet, and this one denies it.
+    pending, and is asked about again. In a run that is written down, the first verdict on a call counts, unless it
+    allowed the call and this one denies it before it starts, or starts again after a crash.
     needs: as for `ApprovalDesk`.
     """
     for execution_id, verdict in verdicts.items():

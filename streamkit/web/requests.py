@@ -30,8 +30,9 @@ class RunRequest:
 
     conversation: what to continue: the history with what the person says now, or with calls that wait for a verdict.
     authorize, running, journal: pass these on to `converse`, so that verdicts and cancels reach the run, and it is
-    written down if the app has a journal. user: what `authenticate` returned. data: `data` of the body, unchecked.
-    instructions, client_tools: the system messages of an AG-UI client, and the tools that it answers itself.
+    written down if the app has a journal. user: what `authenticate` returned. data: `data` of the body, unchecked; of
+    the AI SDK all but `id` and `messages`, of AG-UI `state`, `context` and `forwardedProps`. instructions,
+    client_tools: the system messages of an AG-UI client, and the tools that it answers itself.
 
     The client may have sent the history itself: it is a claim of the user, not evidence.
     """

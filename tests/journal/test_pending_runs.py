@@ -100,3 +100,30 @@ async def test_a_call_that_has_not_started_may_still_be_denied() -> None:
     assert await last_output(journal, {execution_id: Deny("on second thoughts")}) == (
         "The call of behind was denied: on second thoughts"
     )
+
+
+async def test_a_call_that_would_start_again_may_still_be_denied() -> None:
+    @tool(approval=True, effects="none")
+    async def look() -> str:
+        """Hang."""
+        await anyio.sleep_forever()
+        return ""
+
+    toolkit, journal = Toolkit(look), memory_journal()
+    async with journal.drive("r") as run:
+        state = await converse(ScriptedModel([call("look")]), toolkit, (user("Look"),), journal=run)
+    (execution_id,) = state.undecided
+    allowed, denied = from_verdicts({execution_id: Allow()}), from_verdicts({execution_id: Deny("no more")})
+    async with journal.drive("r") as run:
+        assert run.conversation is not None
+        going_on = converse(ScriptedModel(), toolkit, run.conversation, journal=run, authorize=allowed)
+        async with going_on.open() as events:
+            async for event in events:
+                if isinstance(event, ToolStarted):
+                    break
+    async with journal.drive("r") as run:
+        assert run.conversation is not None
+        state = await converse(ScriptedModel(["Done."]), toolkit, run.conversation, journal=run, authorize=denied)
+    assert [item.text for item in state.history if isinstance(item, ToolOutput)] == [
+        "The call of look was denied: no more"
+    ]
