@@ -8,9 +8,9 @@ Source: the API reference of Gemini, "GenerationConfig", where `responseJsonSche
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import unquote
 
 from .requests import say_once
+from .schema_references import References
 
 _TAKEN = frozenset((
     "type", "format", "title", "description", "properties", "required", "additionalProperties", "propertyOrdering",
@@ -20,9 +20,6 @@ _TRANSLATED = frozenset(("$ref", "allOf", "const", "enum"))
 _NEEDLESS = frozenset(("$schema", "$id", "$anchor", "$comment", "$defs", "definitions"))
 """Nothing is lost without them, when references are inlined."""
 _KINDS = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
-MOST_REFERENCES = 1000
-"""How many references of one schema are inlined: what one refers to may refer to others twice, and so on."""
-DEEPEST_REFERENCE = 30
 
 
 def gemini_schema(schema: dict[str, Any]) -> dict[str, Any]:
@@ -37,8 +34,7 @@ class _Inliner:
     """Inlines the references of one schema. inside: those that were followed to here."""
 
     def __init__(self, root: dict[str, Any]) -> None:
-        self._root = root
-        self._references = 0
+        self._references = References(root)
 
     def inlined(self, schema: Any, inside: tuple[str, ...]) -> dict[str, Any]:
         if not isinstance(schema, dict):  # true: it allows anything
@@ -69,25 +65,15 @@ class _Inliner:
                 return self.inlined(value, inside)
         return value
 
-    def _followed(self, reference: Any, inside: tuple[str, ...]) -> dict[str, Any]:
-        target = self._target(reference)
-        self._references += 1
-        if reference in inside or len(inside) == DEEPEST_REFERENCE or self._references > MOST_REFERENCES:
+    def _followed(self, reference: str, inside: tuple[str, ...]) -> dict[str, Any]:
+        target = self._references.target(reference)
+        if target is None:
+            say_once(f"a schema for Gemini refers to {reference}, which it does not hold: anything is allowed there")
+            return {}
+        if not self._references.may_inline(reference, inside):
             say_once(f"a schema for Gemini is cut where {reference} comes again: anything of its type is allowed there")
             return {keyword: target[keyword] for keyword in ("type", "title", "description") if keyword in target}
         return self.inlined(target, (*inside, reference))
-
-    def _target(self, reference: Any) -> dict[str, Any]:
-        """What a reference such as `#/$defs/Name` names."""
-        target: Any = self._root
-        document, *steps = str(reference).split("/")
-        for step in steps:
-            name = unquote(step).replace("~1", "/").replace("~0", "~")
-            target = target.get(name) if isinstance(target, dict) else None
-        if document == "#" and isinstance(target, dict):
-            return target
-        say_once(f"a schema for Gemini refers to {reference}, which it does not hold: anything is allowed there")
-        return {}
 
 
 def _choice(values: list[Any]) -> dict[str, Any]:

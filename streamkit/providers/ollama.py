@@ -16,6 +16,8 @@ from .model import Model
 from .ollama_decoder import OllamaDecoder
 from .options import HttpOptions
 from .requests import arguments_object, base64_of, bearer, endpoint, images_of_results, in_order, say_once
+from .schema_references import References
+from .tool_schema import mapped
 
 OLLAMA_PORT = 11434
 
@@ -56,28 +58,32 @@ _EFFORTS_THAT_ARE_NO_LEVEL = {"none": False, "false": False, "true": True}
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
-    parameters = _without_references(spec.parameters, spec.parameters.get("$defs", {}))
+    parameters = _without_references(spec.parameters, References(spec.parameters))
     return {
         "type": "function",
         "function": {"name": spec.name, "description": spec.description, "parameters": parameters},
     }
 
 
-def _without_references(schema: Any, definitions: dict[str, Any], inside: tuple[str, ...] = ()) -> Any:
+def _without_references(schema: dict[str, Any], references: References, inside: tuple[str, ...] = ()) -> dict[str, Any]:
     """The schema with each definition where it is referred to: Ollama tells the model nothing of references.
 
     inside: those that this is a part of. One that is part of itself is left out there, which allows anything.
     """
-    if isinstance(schema, list):
-        return [_without_references(each, definitions, inside) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
-    referred: dict[str, Any] = {}
-    if name in definitions and name not in inside:
-        referred = _without_references(definitions[name], definitions, (*inside, name))
-    own = {key: value for key, value in schema.items() if key not in ("$ref", "$defs")}
-    return referred | {key: _without_references(value, definitions, inside) for key, value in own.items()}
+
+    def inlined(part: dict[str, Any]) -> dict[str, Any]:
+        own = _without(part, "$ref")
+        target = references.target(part.get("$ref"))
+        if target is None or not references.may_inline(part["$ref"], inside):
+            return own
+        return _without_references(target, references, (*inside, part["$ref"])) | own
+
+    written: dict[str, Any] = mapped(_without(schema, "$defs", "definitions"), inlined)
+    return written
+
+
+def _without(schema: dict[str, Any], *keywords: str) -> dict[str, Any]:
+    return {key: value for key, value in schema.items() if key not in keywords}
 
 
 def _messages(request: TurnRequest) -> list[dict[str, Any]]:

@@ -16,12 +16,14 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from .schema_references import target_of
+
 Schema = dict[str, Any]
 
 _CHOICES = ("anyOf", "oneOf")
 NOT_ON_TOP = (*_CHOICES, "allOf", "not", "enum", "const")
 _MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
+_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems", "items")
 _SINGLE = ("items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames")
 _LOOKS_AROUND = re.compile(r"\(\?<?[=!]|\\[pP]\{")
 """Patterns that OpenAI cannot compile: those that look ahead or behind, and those with classes of Unicode."""
@@ -42,8 +44,8 @@ def object_schema(schema: Schema) -> Schema:
 
 def openai_parameters(schema: Schema) -> Schema:
     """The same, and all inside of it as OpenAI takes it."""
-    mapped: Schema = _mapped(object_schema(schema), _as_openai_takes_it)
-    return {"properties": {}, **mapped} if "properties" not in mapped else mapped
+    parameters: Schema = mapped(object_schema(schema), _as_openai_takes_it)
+    return {"properties": {}, **parameters} if "properties" not in parameters else parameters
 
 
 def _as_openai_takes_it(schema: Schema) -> Schema:
@@ -70,7 +72,7 @@ def _merged(schema: Any, root: Schema, followed: dict[str, Schema]) -> Schema:
     if isinstance(schema, dict) and isinstance(reference := schema.get("$ref"), str):
         if reference not in followed:
             followed[reference] = {}  # for the circle
-            followed[reference] = _merged(_target(reference, root), root, followed)
+            followed[reference] = _merged(target_of(reference, root), root, followed)
         return followed[reference]
     if not isinstance(schema, dict):
         return {}
@@ -94,24 +96,16 @@ def _merged(schema: Any, root: Schema, followed: dict[str, Schema]) -> Schema:
     return plain
 
 
-def _target(reference: str, root: Schema) -> Any:
-    """What is referred to in the definitions of the root."""
-    target: Any = root
-    for step in reference.removeprefix("#/").split("/"):
-        target = target.get(step) if isinstance(target, dict) else None
-    return target
-
-
-def _mapped(schema: Any, change: Callable[[Schema], Schema]) -> Any:
+def mapped(schema: Any, change: Callable[[Schema], Schema]) -> Any:
     """The schema with each schema inside of it changed, and itself."""
     if not isinstance(schema, dict):
         return schema
-    mapped: Schema = {}
+    changed: Schema = {}
     for key, value in schema.items():
         if key in _MAPS and isinstance(value, dict):
-            mapped[key] = {name: _mapped(inner, change) for name, inner in value.items()}
+            changed[key] = {name: mapped(inner, change) for name, inner in value.items()}
         elif key in _LISTS and isinstance(value, list):
-            mapped[key] = [_mapped(inner, change) for inner in value]
+            changed[key] = [mapped(inner, change) for inner in value]
         else:
-            mapped[key] = _mapped(value, change) if key in _SINGLE else value
-    return change(mapped)
+            changed[key] = mapped(value, change) if key in _SINGLE else value
+    return change(changed)

@@ -344,6 +344,24 @@ def test_a_tool_is_told_without_references() -> None:
     }
 
 
+def test_references_that_multiply_come_to_an_end() -> None:
+    names = [f"kind_{number}" for number in range(12)]
+    any_of_them = {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in names]}
+    schema = {"type": "object", "properties": dict.fromkeys(names, any_of_them)}
+    (tool,) = body_of(TurnRequest((), (ToolSpec("go", "Goes.", {**schema, "$defs": dict.fromkeys(names, schema)}),)))[
+        "tools"
+    ]
+    assert set(tool["function"]["parameters"]["properties"]) == set(names)
+    assert "$ref" not in json.dumps(tool)
+
+
+def test_parameters_may_have_the_names_of_keywords() -> None:
+    field = {"type": "string"}
+    schema = {"type": "object", "properties": {"definitions": field, "$defs": field, "$ref": field}}
+    (tool,) = body_of(TurnRequest((), (ToolSpec("go", "Goes.", schema),)))["tools"]
+    assert tool["function"]["parameters"] == schema
+
+
 @pytest.mark.parametrize(("effort", "think"), [("none", False), ("true", True), ("false", False), ("max", "max")])
 def test_thinking_is_a_level_or_only_on_or_off(effort: str, think: object) -> None:
     assert body_of(TurnRequest((), reasoning_effort=effort))["think"] == think
