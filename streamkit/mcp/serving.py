@@ -7,6 +7,7 @@ of a turn there is shared by all calls of all clients here: the places, and the 
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager, redirect_stdout
@@ -25,6 +26,8 @@ from ..tools.toolkit import Toolkit
 from .answers import ProgressTeller, answer
 from .sdk import Server, ServerRequestContext, stdio_server, types
 from .stdin import lines_of_stdin
+
+logger = logging.getLogger("streamkit")
 
 
 async def serve(
@@ -51,10 +54,13 @@ async def serve(
         max_concurrency=max_concurrency,
     )
     with lines_of_stdin() as lines:
-        # It only iterates over what it takes for a file.
-        async with stdio_server(lines) as (read, write):  # type: ignore[arg-type]
-            with _prints_elsewhere():
-                await server.run(read, write, server.create_initialization_options())
+        try:
+            # It only iterates over what it takes for a file.
+            async with stdio_server(lines) as (read, write):  # type: ignore[arg-type]
+                with _prints_elsewhere():
+                    await server.run(read, write, server.create_initialization_options())
+        except* BrokenPipeError:  # of stdout, which a client that is killed closes together with stdin
+            logger.debug("the client was gone before all was said", exc_info=True)
 
 
 def server_of(

@@ -258,6 +258,30 @@ def test_what_tools_print_never_stands_between_or_behind_the_messages(backend: s
     assert printed.decode().splitlines() == ["printed by a tool", "and by who has kept stdout"]
 
 
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_client_that_is_gone_ends_a_server_that_still_has_to_say_something(backend: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    command = [sys.executable, "-m", "tests.mcp.serving_child", backend, str(log)]
+    client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+    called = {"name": "hangs", "arguments": {}, "_meta": {"progressToken": "a"}}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for number, (method, params) in enumerate([("initialize", client), ("tools/call", called)]):
+            message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            process.stdin.write(json.dumps(message).encode() + b"\n")
+            process.stdin.flush()
+            process.stdout.readline()
+        process.stdout.close()
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 9, "method": "ping"}).encode() + b"\n")
+        process.stdin.flush()
+        assert process.wait(GUARD_SECONDS) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert log.read_text("utf-8") == "cleaned up\n"
+
+
 async def start_to_hang(client: Client, tasks: TaskGroup) -> None:
     heard = Heard("begun")
 
