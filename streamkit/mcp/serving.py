@@ -17,6 +17,7 @@ from uuid import uuid4
 import anyio
 import msgspec
 
+from ..codec.surrogates import whole
 from ..execution.approval import Authorize
 from ..execution.execute import execute_all
 from ..items import ToolCall
@@ -118,7 +119,7 @@ class _Serving:
     async def call(
         self, context: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        arguments = msgspec.json.encode(params.arguments or {}).decode()
+        arguments = msgspec.json.encode(whole(params.arguments or {})).decode()
         call = ToolCall(f"call_{uuid4().hex}", params.name, arguments, turn_id=f"mcp_{uuid4().hex}")
         teller = ProgressTeller(context.session.report_progress)
         async with self._lane(params.name), self._places:

@@ -159,6 +159,16 @@ async def test_gated_tools_run_only_where_somebody_decides() -> None:
     assert said(allowed) == "ann deleted ann/a"
 
 
+async def test_half_a_character_in_the_arguments_is_replaced() -> None:
+    @tool
+    async def echo(word: str) -> str:
+        """Says it."""
+        return word
+
+    async with Client(server_of(Toolkit(echo))) as client:
+        assert said(await client.call_tool("echo", {"word": "half \ud83d"})) == "half \N{REPLACEMENT CHARACTER}"
+
+
 async def test_calls_of_several_requests_keep_to_their_places_and_serial_keys() -> None:
     at_once: dict[str, int] = {"serial": 0, "any": 0}
     most: dict[str, int] = {"serial": 0, "any": 0}
