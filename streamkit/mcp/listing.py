@@ -12,7 +12,7 @@ from typing import Any
 
 import pydantic
 
-from .sdk import Client, methods, types
+from .sdk import Client, MCPError, methods, types
 
 _MOST_PAGES = 1000
 """A listing that never ends must not hang us."""
@@ -23,7 +23,16 @@ logger = logging.getLogger("streamkit")
 
 
 async def list_tools(client: Client) -> list[types.Tool]:
-    """All pages of them."""
+    """All pages of them; none of a server that promises no tools, and knows of none when it is asked all the same."""
+    try:
+        return await _all_pages(client)
+    except MCPError as error:
+        if error.code == types.METHOD_NOT_FOUND and client.server_capabilities.tools is None:
+            return []
+        raise
+
+
+async def _all_pages(client: Client) -> list[types.Tool]:
     tools: list[types.Tool] = []
     cursor: str | None = None
     seen: set[str] = set()

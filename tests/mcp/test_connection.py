@@ -377,6 +377,12 @@ async def test_a_listing_of_several_pages_is_read_to_its_end_even_if_it_has_none
         assert (await connection.toolkit()).names == ("t0", "t1", "t2", "t3")
 
 
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_server_that_has_no_tools_has_an_empty_toolkit(mode: Mode) -> None:
+    async with Connection(client(Server("prompts"), mode)) as connection:
+        assert (await connection.toolkit()).names == ()
+
+
 OBJECT = {"type": "object"}
 
 
