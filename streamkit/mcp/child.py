@@ -19,6 +19,7 @@ import anyio
 
 from ..flows.groups import LoneErrorGroup
 from ..flows.threads import run_in_thread
+from .lines import ENCODING
 from .sdk import StdioServerParameters, stdio_client
 from .unreadable import Readable
 
@@ -43,10 +44,13 @@ async def spawned(server: StdioServerParameters) -> AsyncIterator[Any]:
 
 
 def _forgiving(server: StdioServerParameters) -> StdioServerParameters:
-    """At a byte that is no UTF-8 the SDK stops to read, and nobody hears of it: it becomes a replacement character."""
-    if "encoding_error_handler" in server.model_fields_set:
-        return server
-    return server.model_copy(update={"encoding_error_handler": "replace"})
+    """At a byte that is no UTF-8 the SDK stops to read, and nobody hears of it: it becomes a replacement character.
+
+    And what it reads comes to it in whole lines (see `lines`).
+    """
+    ours = {"encoding_error_handler": "replace", "encoding": ENCODING}
+    given = server.model_fields_set
+    return server.model_copy(update={name: value for name, value in ours.items() if name not in given})
 
 
 def _pass_on(reading: int) -> None:
