@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Literal
 
+from ..codec.json_object import nests_deeper_than
 from ..items import History, Image, Item, Message, ToolCall, ToolOutput, user
+from ..tools.coercion import MAX_NESTING
 
 logger = logging.getLogger("streamkit")
 
@@ -95,8 +97,10 @@ def legal_name(name: str, length: int = 64) -> str:
 
 
 def arguments_object(call: ToolCall) -> dict[str, Any]:
-    """The arguments as an object, for dialects that have them so. Text that is none goes under `input`."""
-    if not call.custom:
+    """The arguments as an object, for dialects that have them so. Text that is none goes under `input`; so does what is
+    nested more deeply than a tool takes, since what mends and encodes a body is recursive.
+    """
+    if not call.custom and not nests_deeper_than(MAX_NESTING, call.arguments):
         try:
             value = json.loads(call.arguments or "{}")
         except (ValueError, RecursionError):

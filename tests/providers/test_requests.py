@@ -9,6 +9,7 @@ from streamkit.items import Item, Reasoning, ToolCall, ToolOutput, assistant, im
 from streamkit.providers.requests import arguments_object, image_url, images_of_results, in_order, legal_id, say_once
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+DEEP = f"""{{"a": {"[" * 600}"\\ud83d"{"]" * 600}}}"""
 PNG = b"\x89PNG\r\n\x1a\nrest"
 
 
@@ -37,6 +38,7 @@ def test_an_id_is_rewritten_only_where_it_is_refused_and_always_in_the_same_way(
         (ToolCall("1", "f", "[1]"), {"input": "[1]"}),
         (ToolCall("1", "f", '{"a'), {"input": '{"a'}),
         (ToolCall("1", "f", '{"a": 1}', custom=True), {"input": '{"a": 1}'}),
+        (ToolCall("1", "f", DEEP), {"input": DEEP}),
     ],
 )
 def test_arguments_become_an_object(call: ToolCall, arguments: dict[str, object]) -> None:
