@@ -117,10 +117,11 @@ _encode = msgspec.json.Encoder(enc_hook=_told).encode
 def encode(entry: Entry) -> bytes:
     """An entry as JSON. What a tool shows need not be JSON: half a character becomes U+FFFD, a list in itself text."""
     try:
-        return _encode(entry)
-    except UnicodeEncodeError:
-        return _encode(whole(plain(entry)))
-    except Exception:  # of a class of the author, or of a value such as a number of too many digits
+        try:
+            return _encode(entry)
+        except UnicodeEncodeError:
+            return _encode(whole(plain(entry)))
+    except Exception:  # of a class of the author, or of a value: a number of too many digits, nesting that is too deep
         if not isinstance(entry, Shown):
             raise
         return _encode(Shown(_retold(entry.event)))

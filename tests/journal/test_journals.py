@@ -1,5 +1,6 @@
 """Runs that are driven, resumed and followed, whatever the store."""
 
+import json
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -389,6 +390,7 @@ class Unspeakable:
         raise LookupError
 
 
+DEEP = json.loads("[" * 600 + '"\\ud83d"' + "]" * 600)
 CIRCLE: list[Any] = []
 CIRCLE.append(CIRCLE)
 
@@ -401,6 +403,7 @@ CIRCLE.append(CIRCLE)
         (CIRCLE, "[[...]]"),
         ([Unspeakable()], ["<Unspeakable>"]),
         ([10**5000], "<list>"),
+        (DEEP, repr(DEEP)[:1000]),
     ],
 )
 async def test_what_has_no_json_is_written_as_far_as_it_goes(data: Any, read: Any) -> None:
