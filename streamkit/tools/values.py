@@ -6,10 +6,15 @@ from typing import Any
 
 import msgspec
 
+from ..codec.json_object import nests_deeper_than
 from ..codec.surrogates import whole
 from ..errors import StreamkitError
 from ..items import Image
 from ..shapes.pydantic_models import is_model, plain
+
+MAX_NESTING = 500
+"""How deep objects and arrays may be nested in a value: records hold it within others, and what writes and reads those
+is recursive. That limit is 1,000, with all functions that are being called."""
 
 
 class NotSerialisable(StreamkitError):
@@ -45,9 +50,12 @@ def model_text(value: Any) -> str:
         text: str = whole(value)
         return text
     try:
-        return msgspec.json.encode(value).decode()
+        text = msgspec.json.encode(value).decode()
     except Exception as error:
         raise _no_json(value) from error
+    if nests_deeper_than(MAX_NESTING, text):
+        raise NotSerialisable(f"returned a value that is nested too deeply: at most {MAX_NESTING} objects and arrays")
+    return text
 
 
 def _as_trees(value: Any) -> Any:

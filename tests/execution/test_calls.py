@@ -16,6 +16,7 @@ from streamkit.execution.execute import execute_all
 from streamkit.flows.channel import QUOTA_LIMIT
 from streamkit.flows.flow import Flow, Sink, flow
 from streamkit.flows.threads import AHEAD
+from streamkit.journal.memory import memory_journal
 from streamkit.testing.grammar import check_grammar
 from streamkit.tool_events import Failure, Intermediate, Output, ToolEvent, Value, walk
 from streamkit.tools.decorators import streaming_tool, tool
@@ -42,6 +43,28 @@ async def test_the_model_sees_only_what_the_reducer_made() -> None:
     assert isinstance(events[-1], Output)
     assert isinstance(result, Value)
     assert (result.value, result.text) == ("x", "x")
+
+
+@pytest.mark.parametrize("depth", [501, *range(940, 1000, 4), 100_000])
+async def test_a_value_that_is_nested_too_deeply_fails_its_call_alone(depth: int) -> None:
+    @tool
+    async def deep() -> Any:
+        """Gives lists in lists: near the limit of Python they can be written, but not within others."""
+        value: list[Any] = []
+        for _ in range(depth - 1):
+            value = [value]
+        return value
+
+    @tool
+    async def other() -> str:
+        """Runs beside it."""
+        return "[" * 1000
+
+    async with memory_journal().drive("r") as journal:
+        _, (failed, result) = await run(deep, other, journal=journal)
+    assert isinstance(failed, Failure)
+    assert failed.kind == "not_serialisable"
+    assert isinstance(result, Value)
 
 
 async def test_events_carry_their_call() -> None:
