@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..codec.json_object import object_text
 from ..items import Item
 
 JsonObject = dict[str, Any]
@@ -29,8 +30,10 @@ def is_object(text: object) -> bool:
     """Whether it is the text of one JSON object."""
     try:
         return isinstance(text, str) and isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
+    except json.JSONDecodeError:
         return False
+    except (ValueError, RecursionError):  # Python reads no number so long, and no containers so deep
+        return object_text(str(text)) == (text, None)
 
 
 def is_said(text: object) -> bool:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from ..codec.json_object import object_text
 from ..items import ProviderTool, Reasoning, ToolCall, UnknownItem
 from ..turns import (
     ReasoningDelta,
@@ -26,6 +24,7 @@ from ..turns import (
     TurnStarted,
 )
 from .grammar import check_grammar
+from .legality import is_object
 
 _RUN_NO_CALLS = ("length", "content_filter", "refusal", "error", "cancelled")
 
@@ -139,7 +138,7 @@ def _check_call(call: ToolCall, events: Sequence[ToolInputEvent], failed: bool) 
     check(reasons in wanted, f"{which} was abandoned as {reasons}, but the turn says {wanted[0]}")
     if available and not call.custom:
         check(
-            _is_object(call.arguments), f"{which} became available, but is not a JSON object: {_short(call.arguments)}"
+            is_object(call.arguments), f"{which} became available, but is not a JSON object: {_short(call.arguments)}"
         )
 
 
@@ -149,15 +148,6 @@ def _check_encodes(events: Sequence[TurnEvent], turn: Turn) -> None:
         msgspec.json.decode(msgspec.json.encode(turn), type=Turn)
     except (TypeError, ValueError) as error:
         raise AssertionError(f"the turn does not encode to JSON and back: {error}") from error
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except json.JSONDecodeError:
-        return False
-    except (ValueError, RecursionError):  # Python reads no number so long, and no containers so deep
-        return object_text(text) == (text, None)
 
 
 def _short(text: str) -> str:

@@ -122,6 +122,12 @@ def test_an_empty_transcript_is_legal() -> None:
         check_history(Transcript().history(), dialect)
 
 
+def test_a_number_of_more_digits_than_python_reads_is_legal() -> None:
+    said = ToolCall("a", "f", '{"x": %s}' % ("9" * 5000))
+    for dialect in DECODERS:
+        check_history((GO, said, RESULT), dialect)
+
+
 def test_a_dialect_that_is_not_known_is_named() -> None:
     with pytest.raises(ValueError, match="'openai'; known are openai-chat, "):
         check_history((), "openai")
