@@ -289,3 +289,11 @@ class RecordingError(StreamkitError):
 
 class LocalModelError(StreamkitError):
     """The local model is not installed, did not start in time, or ended by itself."""
+
+
+def words_of(error: BaseException) -> str:
+    """What an error says of itself; nothing where that raises, as a class of a user may."""
+    try:
+        return str(error)
+    except Exception:
+        return ""

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterable, Awaitable, Iterator
 from functools import partial
 from typing import Any, NoReturn, get_args
 
-from ..errors import ReducerError, StreamkitError, ToolError
+from ..errors import ReducerError, StreamkitError, ToolError, words_of
 from ..flows.channel import refuse
 from ..flows.flow import Flow, Sink
 from ..flows.generators import drive
@@ -228,7 +228,7 @@ def _explain(raised: BaseException, tool: Tool[..., Any]) -> tuple[FailureKind, 
         case None:
             kind, message = "cancelled", f"{tool.name} cancelled itself."
         case ToolError():
-            message = str(error) or f"{tool.name} failed."
+            message = words_of(error) or f"{tool.name} failed."
         case TimedOut():
             still = "; it may still be running" if tool.in_thread else ""
             kind, message = error.kind, f"{tool.name} {error}{still}."

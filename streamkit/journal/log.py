@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ..conversation import Conversation, Paused
-from ..errors import JournalMismatch, RunIsHeld
+from ..errors import JournalMismatch, RunIsHeld, words_of
 from ..items import History, ToolCall
 from ..ledger import strike_out
 from ..redaction import Redaction
@@ -244,7 +244,7 @@ class RunLog:
         """The run is over."""
         if error is not None:
             self._backlog.drop_held()
-        said = None if error is None else f"{type(error).__name__}: {error}"
+        said = None if error is None else f"{type(error).__name__}: {words_of(error)}"
         try:
             await self._backlog.write(RunEnded(said), durable=True)
         finally:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ..errors import DefinitionError, InvalidCall, InvalidInput, ToolError
+from ..errors import DefinitionError, InvalidCall, InvalidInput, ToolError, words_of
 from ..flows.flow import Flow
 from ..items import ToolCall, ToolSpec
 from ..listening import listen
@@ -197,7 +197,8 @@ def _checked(call: ToolCall, tool: Tool[..., Any], decode: Callable[[], dict[str
             # A check that answers False would be no guard at all.
             raise TypeError(f"check= of {tool.name} returned {answer!r}: it raises ToolError, and returns nothing")
     except (InvalidInput, ToolError, ValueError) as error:
-        raise _invalid(call, "invalid_input", f"The call of {tool.name} did not run: {error}") from error
+        why = words_of(error) or "bad arguments"
+        raise _invalid(call, "invalid_input", f"The call of {tool.name} did not run: {why}") from error
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # of a class or a check of the user; its message is not meant for the model

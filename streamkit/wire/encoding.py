@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ..codec.surrogates import whole
-from ..errors import AnswerError, ModelError, RunStopped, ToolError, WorkCancelled
+from ..errors import AnswerError, ModelError, RunStopped, ToolError, WorkCancelled, words_of
 from ..journal.entry import encode as json_of_a_user
 from ..journal.entry import plain
 from ..tool_events import RunEvent
@@ -111,11 +111,11 @@ def told(error: BaseException) -> tuple[str, str]:
     """The kind of an error and a sentence about it, for whoever watches: nothing of what is inside the program."""
     match error:
         case RunStopped():
-            return "stopped", whole(str(error))
+            return "stopped", whole(words_of(error))
         case WorkCancelled():
             return "cancelled", "the run was cancelled"
         case ModelError(kind=kind) | AnswerError(kind=kind):
-            return kind, whole(str(error))
+            return kind, whole(words_of(error))
         case ToolError():
-            return "failed", whole(str(error))
+            return "failed", whole(words_of(error))
     return "internal_error", INTERNAL_ERROR

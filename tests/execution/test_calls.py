@@ -11,7 +11,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from streamkit.errors import SinkClosed
+from streamkit.errors import SinkClosed, ToolError
 from streamkit.execution.execute import execute_all
 from streamkit.flows.channel import QUOTA_LIMIT
 from streamkit.flows.flow import Flow, Sink, flow
@@ -65,6 +65,35 @@ async def test_a_value_that_is_nested_too_deeply_fails_its_call_alone(depth: int
     assert isinstance(failed, Failure)
     assert failed.kind == "not_serialisable"
     assert isinstance(result, Value)
+
+
+class Unspeakable:
+    def __str__(self) -> str:
+        raise LookupError
+
+
+async def test_errors_that_cannot_be_said_fail_their_call_alone() -> None:
+    def refuse() -> None:
+        raise ValueError(Unspeakable())
+
+    @tool(check=refuse)
+    async def checked() -> None:
+        """Is never right."""
+
+    @tool
+    async def broken() -> None:
+        """Means to say something."""
+        raise ToolError(Unspeakable())
+
+    @tool
+    async def other() -> int:
+        """Runs beside them."""
+        return 1
+
+    _, results = await run(checked, broken, other)
+    assert [getattr(result, "message", "") for result in results] == [
+        "The call of checked did not run: bad arguments", "broken failed.", ""
+    ]  # fmt: skip
 
 
 async def test_events_carry_their_call() -> None:

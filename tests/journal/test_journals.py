@@ -12,7 +12,7 @@ import pytest
 from streamkit.conversation import Conversation
 from streamkit.errors import JournalError, JournalMismatch, RunIsHeld, UnknownRun
 from streamkit.items import ToolCall, Usage, assistant, user
-from streamkit.journal.entry import Decided, Entry, Numbered, Shown
+from streamkit.journal.entry import Decided, Entry, Numbered, RunEnded, Shown
 from streamkit.journal.hidden_calls import HIDDEN
 from streamkit.journal.journals import Followed, Journal
 from streamkit.journal.log import RunLog
@@ -390,6 +390,11 @@ class Unspeakable:
         raise LookupError
 
 
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise LookupError
+
+
 DEEP = json.loads("[" * 600 + '"\\ud83d"' + "]" * 600)
 CIRCLE: list[Any] = []
 CIRCLE.append(CIRCLE)
@@ -412,6 +417,14 @@ async def test_what_has_no_json_is_written_as_far_as_it_goes(data: Any, read: An
         assert run.show(Intermediate("c", "t", event=Intermediate("d", "u", data))) is None
     async with journal.follow("r").open() as followed:
         assert [each.event async for each in followed] == [Intermediate("c", "t", event=Intermediate("d", "u", read))]
+
+
+async def test_a_run_whose_error_cannot_be_said_has_ended_all_the_same() -> None:
+    journal = memory_journal()
+    with pytest.raises(Mute):
+        async with journal.drive("r"):
+            raise Mute
+    assert [each.entry for each in await journal.store.read("r")][-1] == RunEnded("Mute: ")
 
 
 async def test_a_journal_without_events_has_none() -> None:
