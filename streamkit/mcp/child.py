@@ -21,7 +21,7 @@ from ..flows.groups import LoneErrorGroup
 from ..flows.threads import run_in_thread
 from .lines import ENCODING
 from .sdk import StdioServerParameters, stdio_client
-from .unreadable import Readable
+from .unreadable import Readable, mended
 
 _LINE_BYTES = 64 * 1024
 """A longer line goes out in pieces."""
@@ -39,7 +39,7 @@ async def spawned(server: StdioServerParameters) -> AsyncIterator[Any]:
         with os.fdopen(writing, "w", encoding="utf-8") as stderr:
             async with stdio_client(_forgiving(server), errlog=stderr) as (read, write):
                 stderr.close()  # it is the server's alone now, and ends with it
-                yield Readable(read), write
+                yield Readable(read, mended), write
         tasks.cancel_scope.deadline = anyio.current_time() + _LAST_WORDS_SECONDS
 
 

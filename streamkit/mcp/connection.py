@@ -28,6 +28,7 @@ from .listing import forgive_in_lists, list_tools
 from .remote_tools import RemoteToolOptions, tools_of
 from .sdk import MODERN_PROTOCOL_VERSIONS, Client, ProgressFnT, StdioServerParameters, types
 from .system_tasks import start_system_task
+from .web import reached
 
 R = TypeVar("R")
 
@@ -66,8 +67,7 @@ class Connection:
             raise DefinitionError(
                 f"{target!r} is not the URL of a server: for a command, give StdioServerParameters(command=…, args=[…])"
             )
-        target = spawned(target) if isinstance(target, StdioServerParameters) else target
-        client = target if isinstance(target, Client) else Client(target)
+        client = target if isinstance(target, Client) else Client(_transport_to(target))
         if client._entered:
             raise DefinitionError(
                 "the client is open already: give it before it is opened, because whoever opens it has to close it"
@@ -252,6 +252,16 @@ class Connection:
             logger.debug("the server %s does not tell of changes any more", self.name, exc_info=error)
         finally:
             self.tells_of_changes = False
+
+
+def _transport_to(target: Any) -> Any:
+    match target:
+        case StdioServerParameters():
+            return spawned(target)
+        case str():
+            return reached(target)
+        case _:
+            return target
 
 
 def _host_of(url: str) -> str:

@@ -6,8 +6,10 @@ try:
     import mcp_types as types
     from mcp import Client, StdioServerParameters
     from mcp.client.stdio import stdio_client
+    from mcp.client.streamable_http import streamable_http_client
     from mcp.server import Server, ServerRequestContext
     from mcp.server.stdio import stdio_server
+    from mcp.shared._httpx_utils import create_mcp_http_client
     from mcp.shared.dispatcher import ProgressFnT
     from mcp.shared.exceptions import MCPError
     from mcp.shared.message import SessionMessage
@@ -25,8 +27,10 @@ __all__ = [
     "ServerRequestContext",
     "SessionMessage",
     "StdioServerParameters",
+    "create_mcp_http_client",
     "methods",
     "stdio_client",
     "stdio_server",
+    "streamable_http_client",
     "types",
 ]

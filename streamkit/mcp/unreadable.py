@@ -7,6 +7,7 @@ in two, and writes one half as `"\\ud83d"`: that is JSON, but the SDK refuses it
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -17,21 +18,20 @@ from .sdk import SessionMessage, types
 
 
 class Readable:
-    """What a transport reads, where the SDK has put the error in place of what it did not read: mended, or else the
-    error of the call that the message would have answered.
-    """
+    """What a transport reads, each item mended."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, mended: Callable[[Any], Any]) -> None:
         self._stream = stream
+        self._mended = mended
 
     def __aiter__(self) -> Readable:
         return self
 
     async def __anext__(self) -> Any:
-        return _mended(await self._stream.__anext__())
+        return self._mended(await self._stream.__anext__())
 
     async def receive(self) -> Any:
-        return _mended(await self._stream.receive())
+        return self._mended(await self._stream.receive())
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -57,7 +57,10 @@ def with_whole_text(line: str) -> str:
         return line
 
 
-def _mended(item: Any) -> Any:
+def mended(item: Any) -> Any:
+    """An item that was read, where the SDK may have put the error in place of what it did not read: the message after
+    all, or else the error of the call that it would have answered.
+    """
     if not isinstance(item, pydantic.ValidationError):
         return item
     said = _said(item.errors(include_url=False)[0]["input"])
