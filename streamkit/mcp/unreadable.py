@@ -7,6 +7,7 @@ in two, and writes one half as `"\\ud83d"`: that is JSON, but the SDK refuses it
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -77,6 +78,26 @@ def mended(item: Any) -> Any:
 def _said(given: Any) -> Any:
     """The message, from what the error has of it: its line, or the object in it."""
     try:
-        return whole(json.loads(given) if isinstance(given, str) else given)
-    except (ValueError, RecursionError):
+        try:
+            return whole(json.loads(given) if isinstance(given, str) else given)
+        except RecursionError:
+            return _surface(given) if isinstance(given, str) else None
+    except ValueError:
         return None
+
+
+_PARTS = re.compile(r'("(?:[^"\\]|\\.)*+(?:"|$))(\s*:\s*(\d+|"[^"\\]*")?)?|[\[{]|[\]}]')
+"""A string, with what stands behind it if it is a key; a bracket. A string that nothing ends goes to the end, or else
+what is in it would be tried again from each quote."""
+
+
+def _surface(line: str) -> dict[str, Any]:
+    """The keys of an object in which something is nested too deeply, with their values where these are plain."""
+    found: dict[str, Any] = {}
+    depth = 0
+    for part in _PARTS.finditer(line):
+        if part[1] is None:
+            depth += 1 if part[0] in "[{" else -1
+        elif depth == 1 and part[2] is not None:
+            found[json.loads(part[1])] = part[3] and json.loads(part[3])
+    return found

@@ -13,7 +13,7 @@ INITIALIZED = {
     "capabilities": {"tools": {}},
     "serverInfo": {"name": "dying", "version": "1"},
 }
-NAMES = ("die", "hang", "pid", "bytes", "halved", "garbled")
+NAMES = ("die", "hang", "pid", "bytes", "halved", "garbled", "deep")
 TOOLS = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in NAMES]}
 
 
@@ -31,6 +31,8 @@ def answer(message: dict[str, Any]) -> Any:
             return {"content": [{"type": "text", "text": texts[name]}]}
         case "tools/call", "garbled":
             return "no object"
+        case "tools/call", "deep":
+            return {"content": [], "structuredContent": {"id": "deep"}}
         case _:
             return None
 
@@ -46,6 +48,7 @@ def main() -> None:
             continue
         written = json.dumps({"jsonrpc": "2.0", "id": message["id"], **reply}, ensure_ascii=False) + "\n"
         written = written.replace("\ud83d", "\\ud83d")  # as programs in JavaScript write it
+        written = written.replace('"deep"}', '"\\"", "a": ' + "[" * 100_000 + "]" * 100_000 + "}")
         sys.stdout.buffer.write(written.encode(errors="surrogateescape"))
         sys.stdout.buffer.flush()
 

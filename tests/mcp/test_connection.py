@@ -208,10 +208,11 @@ async def test_half_a_character_harms_nobody_on_either_way() -> None:
             assert _only_text(await connection.call("pid", {})).isdigit()
 
 
-async def test_nobody_waits_for_an_answer_that_cannot_be_read() -> None:
+@pytest.mark.parametrize("unreadable", ["garbled", "deep"])
+async def test_nobody_waits_for_an_answer_that_cannot_be_read(unreadable: str) -> None:
     with anyio.fail_after(GUARD_SECONDS):
         async with Connection(child("dying"), name="db") as connection:
-            _, (result, other) = await collect(execute_all(await connection.toolkit(), calls("garbled", "pid")))
+            _, (result, other) = await collect(execute_all(await connection.toolkit(), calls(unreadable, "pid")))
     assert isinstance(result, Failure)
     assert result.message == "The server db gave no answer that can be used."
     assert isinstance(other, Value)
