@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from .codec.surrogates import whole
 from .items import Item, ProviderTool, ToolCall, ToolOutput
 from .tool_events import (
     ApprovalRequested,
@@ -28,6 +29,7 @@ from .tool_events import (
 from .turns import ToolInputAvailable, ToolInputDelta, ToolInputEvent, ToolInputStart, Turn, TurnEnded
 
 UNFIT = "its arguments do not fit"
+HIDDEN = {"hidden": "it is nested too deeply to be looked through"}
 
 Redact = Callable[[str, Any], Any]
 
@@ -69,10 +71,10 @@ class Redaction:
                 seen = self.event(inner, (*around, event.call_id))
                 return None if seen is None else msgspec.structs.replace(event, event=seen)
             case Intermediate(data=data):
-                return msgspec.structs.replace(event, data=self._redact(event.tool, data))
+                return msgspec.structs.replace(event, data=self._look(event.tool, data))
             case Output(result=result):
                 return msgspec.structs.replace(event, result=self.result(result))
-        return msgspec.structs.replace(event, arguments=self._redact(event.tool, event.arguments))
+        return msgspec.structs.replace(event, arguments=self._look(event.tool, event.arguments))
 
     def _input_event(self, event: ToolInputEvent | ToolInputField, around: tuple[str, ...]) -> RunEvent | None:
         match event:
@@ -85,7 +87,7 @@ class Redaction:
         return event
 
     def arguments(self, tool: str, arguments: Any) -> Any:
-        return self._redact(tool, arguments)
+        return self._look(tool, arguments)
 
     def turn(self, turn: Turn) -> Turn:
         return msgspec.structs.replace(turn, items=tuple(self.item(item) for item in turn.items))
@@ -106,7 +108,7 @@ class Redaction:
     def result(self, result: R) -> R:
         match result:
             case Value(tool=tool, value=value, text=text):
-                return msgspec.structs.replace(result, value=self._redact(tool, value), text=self._text(tool, text))
+                return msgspec.structs.replace(result, value=self._look(tool, value), text=self._text(tool, text))
             case Failure(tool=tool, kind=kind, partial=partial):
                 told = f"The call of {tool} did not run: {UNFIT}" if kind == "invalid_input" else result.message
                 return msgspec.structs.replace(result, message=told, partial=self._seen(tool, partial))
@@ -114,15 +116,25 @@ class Redaction:
 
     def _seen(self, tool: str, value: Any) -> Any:
         """A value that may be absent."""
-        return None if value is None else self._redact(tool, value)
+        return None if value is None else self._look(tool, value)
 
     def _text(self, tool: str, text: str) -> str:
         """Text that stands for a value: JSON, or itself."""
         try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            value = text
-        seen = self._redact(tool, value)
-        if seen == value:
-            return text
-        return seen if isinstance(seen, str) else msgspec.json.encode(seen).decode()
+            try:
+                value = json.loads(text)
+            except ValueError:
+                value = text
+            seen = self._redact(tool, value)
+            if seen == value:
+                return text
+            return seen if isinstance(seen, str) else msgspec.json.encode(whole(seen)).decode()
+        except RecursionError:
+            return msgspec.json.encode(HIDDEN).decode()
+
+    def _look(self, tool: str, value: Any) -> Any:
+        """What is to be seen of a value; nothing of it, where it is nested more deeply than `redact` can follow."""
+        try:
+            return self._redact(tool, value)
+        except RecursionError:
+            return HIDDEN

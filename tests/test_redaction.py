@@ -3,7 +3,7 @@
 from typing import Any
 
 from streamkit.items import ProviderTool, ToolCall, ToolOutput
-from streamkit.redaction import Redaction
+from streamkit.redaction import HIDDEN, Redaction
 from streamkit.tool_events import Failure, Intermediate, Output, RunEvent, Value
 from streamkit.turns import ToolInputAvailable, ToolInputDelta, ToolInputStart, Turn, TurnEnded
 
@@ -62,3 +62,27 @@ def test_calls_of_two_inner_runs_may_have_one_id() -> None:
         hidden.event(Intermediate(outer, "agent", event=event))
     assert SECRET not in repr(hidden.event(Intermediate("a", "agent", event=login)))
     assert hidden.event(Intermediate("b", "agent", event=add)) == Intermediate("b", "agent", event=add)
+
+
+def hide_everywhere(tool: str, value: Any) -> Any:
+    """As redactions mostly are: it walks down."""
+    if isinstance(value, dict):
+        return {key: "***" if key == "pw" else hide_everywhere(tool, each) for key, each in value.items()}
+    return [hide_everywhere(tool, each) for each in value] if isinstance(value, list) else value
+
+
+def test_what_is_nested_too_deeply_is_hidden_whole() -> None:
+    redaction = Redaction(hide_everywhere)
+    for depth in (600, *range(900, 1000, 4), 100_000):
+        deep: Any = "secret"
+        for _ in range(depth):
+            deep = [deep]
+        text = '{"pw": "secret", "x": %s1%s}' % ("[" * depth, "]" * depth)  # noqa: UP031
+        assert "secret" not in redaction.item(ToolCall("c", "f", text)).arguments
+        assert redaction.event(Intermediate("c", "f", deep)) == Intermediate("c", "f", HIDDEN)
+        assert redaction.result(Value("c", "f", deep, "1")) == Value("c", "f", HIDDEN, "1")
+
+
+def test_what_is_left_beside_half_a_character_can_be_seen() -> None:
+    call = ToolCall("c", "f", '{"pw": "secret", "x": "\\ud83d"}')
+    assert Redaction(hide_everywhere).item(call).arguments == '{"pw":"***","x":"\ufffd"}'
