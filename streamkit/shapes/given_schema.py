@@ -27,6 +27,8 @@ except ImportError as error:
         "to check what comes against a JSON Schema install jsonschema: pip install 'streamkit-tools[schema]'"
     ) from error
 
+from . import schema_checks
+
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 _EXPECTED = {
@@ -69,19 +71,20 @@ class SchemaShape:
         specification = referencing.jsonschema.specification_with(draft.META_SCHEMA["$schema"])
         root = specification.create_resource(self.schema)
         _check_references(root, jsonschema_specifications.REGISTRY.resolver_with_root(root))
-        self._validator = draft(self.schema, registry=referencing.Registry())  # a registry of our own fetches nothing
+        registry = referencing.Registry()  # one of our own fetches nothing
+        self._validator = schema_checks.checking(draft)(self.schema, registry=registry)
 
     def decode(self, text: str) -> dict[str, Any]:
         return self.convert(_decode(text))
 
     def convert(self, tree: Any) -> dict[str, Any]:
-        if not self._validator.is_valid(tree):
+        if not schema_checks.is_valid(self._validator, tree):
             raise msgspec.ValidationError("it does not fit its schema")
         found: dict[str, Any] = tree
         return found
 
     def problems(self, tree: Any) -> Iterator[str]:
-        found = (each for error in self._validator.iter_errors(tree) for each in _lines(error))
+        found = (each for error in schema_checks.errors(self._validator, tree) for each in _lines(error))
         yield from dict.fromkeys(found)
 
 
