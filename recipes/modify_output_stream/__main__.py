@@ -5,6 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 
+try:
+    import aiostream  # noqa: F401
+except ImportError:
+    sys.exit("streamkit: the pipes are those of aiostream: pip install '.[pipes]'")
+
 from streamkit.local import open_model
 from streamkit.terminal import run_program
 

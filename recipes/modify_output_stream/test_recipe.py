@@ -145,3 +145,10 @@ def test_a_reader_who_leaves_ends_it_quietly() -> None:
         process.stdout.close()
         assert process.stderr is not None
         assert (process.stderr.read(), process.wait(timeout=60)) == ("", 0)
+
+
+def test_an_extra_that_is_missing_is_named_in_one_line() -> None:
+    run_it = "runpy.run_module('recipes.modify_output_stream', run_name='__main__')"
+    without = f"import runpy, sys; sys.modules['aiostream'] = None; {run_it}"
+    run = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, timeout=60, check=False)
+    assert (run.returncode, run.stderr) == (1, "streamkit: the pipes are those of aiostream: pip install '.[pipes]'\n")

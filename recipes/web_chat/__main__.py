@@ -11,7 +11,11 @@ from tempfile import TemporaryDirectory
 
 import anyio
 import httpx2
-import uvicorn
+
+try:
+    import uvicorn
+except ImportError:
+    sys.exit("streamkit: the page is served by uvicorn: pip install '.[web]'")
 
 from streamkit import StreamkitError
 from streamkit.local import open_model

@@ -208,3 +208,10 @@ def test_a_port_that_is_taken_is_said_in_one_line() -> None:
     assert run.stderr.startswith(f"streamkit: port {command[-1]} of 127.0.0.1 cannot be had: ")
     assert run.stderr.endswith("; --port 0 takes a free one\n")
     assert run.stderr.count("\n") == 1
+
+
+def test_an_extra_that_is_missing_is_named_in_one_line() -> None:
+    run_it = "runpy.run_module('recipes.web_chat', run_name='__main__')"
+    without = f"import runpy, sys; sys.modules['uvicorn'] = None; {run_it}"
+    run = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, timeout=60, check=False)
+    assert (run.returncode, run.stderr) == (1, "streamkit: the page is served by uvicorn: pip install '.[web]'\n")
